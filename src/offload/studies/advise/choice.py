@@ -13,22 +13,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from offload.studies.advise.evidence import (
-    LOOPS,
-    MOST_FAILED,
-    POOL,
-    SAME_P99,
-    THREADS,
-    Evidence,
-    Question,
-)
+from offload.studies.advise.evidence import KINDS, LOOPS, POOL, SAME_P99, Evidence, Question
 
 NEAR = 0.9  # share of the best capacity that is enough, unless it is certainly missed
-LEAST_NEAR = 0.8  # share that must have been measured, however uncertain it is
+LEAST_NEAR = 0.85  # share that must have been measured, however uncertain it is
 RESERVE = 0.8  # share of the capacity that a required rate may use
 HALF = 0.5  # of the memory or of the p99 is certainly better
 NO_WORSE = 0.95  # share of the capacity that is not worse
-KINDS = (LOOPS, THREADS, POOL)  # in the order of preference
 LOOP_S = 0.005  # s that a call may block a loop, on which every other request waits
 
 
@@ -53,25 +44,25 @@ def choose(question: Question, found: Sequence[Evidence], blocks_s: float) -> Ch
     left_out: dict[str, str] = {}
     missed = None
 
-    def keep(
-        those: list[Evidence], is_allowed: Callable[[Evidence], bool], why: str
-    ) -> list[Evidence]:
-        left_out.update({each.setup.name: why for each in those if not is_allowed(each)})
-        return [each for each in those if is_allowed(each)]
+    def keep(those: list[Evidence], allowed: list[Evidence], why: str) -> list[Evidence]:
+        left_out.update({each.setup.name: why for each in those if each not in allowed})
+        return allowed
 
-    in_order = sorted(found, key=lambda each: each.setup.name)  # equal rows: always the same one
-    works = keep(in_order, lambda e: e.problem is None and bool(e.rates), "fails under load")
-    for name, carries in _requirements(question):
-        if any(map(carries, works)):
-            works = keep(works, carries, f"misses the required {name}")
+    every = sorted(found, key=lambda each: each.setup.name)  # equal rows: always the same one
+    works = [each for each in every if each.problem is None and each.rates]
+    works = keep(every, works, "fails under load")
+    for name, meets in REQUIREMENTS.items():
+        if meeting := [each for each in works if meets(each, question)]:
+            works = keep(works, meeting, f"misses the required {name}")
         elif works:
             missed = missed or name
     if not works:
         return None
     free = [each for each in works if each.setup.kind != LOOPS]
     if blocks_s > LOOP_S and any(_is_near(each, _fastest(works)) for each in free):
-        works = keep(works, lambda e: e.setup.kind != LOOPS, "blocks its event loop")
-    rows = keep(works, lambda e: not any(dominates(o, e) for o in works), "dominated")
+        works = keep(works, free, "blocks its event loop")
+    rows = [each for each in works if not any(dominates(other, each) for other in works)]
+    rows = keep(works, rows, "dominated")
     enough = rows
     if question.rate is None or missed == "rate":
         enough = [each for each in rows if _is_near(each, _fastest(rows))]
@@ -83,29 +74,13 @@ def choose(question: Question, found: Sequence[Evidence], blocks_s: float) -> Ch
     return Choice(best, tie, left_out, missed, (best, *rest))
 
 
-def _requirements(question: Question) -> list[tuple[str, Callable[[Evidence], bool]]]:
-    """Return the test of each requirement.
-
-    An unknown value fails it, except an unknown response time.
-    """
-    most_mib, rate, p99_s = question.memory_mib, question.rate, question.p99_s
-    most = question.connections
-    found: list[tuple[str, Callable[[Evidence], bool]]] = []
-    if most_mib is not None:
-        found.append(("memory", lambda e: e.memory_mib is not None and e.memory_mib <= most_mib))
-    if most is not None:
-        found.append(("connections", lambda e: e.setup.slots is None or e.setup.slots <= most))
-    if rate is not None:
-        found.append(("rate", lambda e: RESERVE * (e.capacity or 0.0) >= rate))
-    if p99_s is not None:
-        found.append(("p99", lambda e: _is_within(e, question, p99_s)))
-    return found
-
-
-def _is_within(found: Evidence, question: Question, p99_s: float) -> bool:
-    """Whether response times are within a limit at the required rate, or at the lowest one."""
-    loads = [each for each in found.latencies if question.rate in (None, each.rate)][:1]
-    return all(each.value <= p99_s and each.failed <= MOST_FAILED for each in loads)
+# What can be required. An unknown value misses it, except an unknown response time.
+REQUIREMENTS: dict[str, Callable[[Evidence, Question], bool]] = {
+    "memory": lambda e, q: q.memory_mib is None or (e.memory_mib or math.inf) <= q.memory_mib,
+    "connections": lambda e, q: q.connections is None or (e.setup.slots or 0) <= q.connections,
+    "rate": lambda e, q: RESERVE * (e.capacity or 0.0) >= (q.rate or 0.0),
+    "p99": lambda e, q: q.p99_s is None or e.is_within(q.p99_s, q.rate),
+}
 
 
 def _fastest(those: Sequence[Evidence]) -> Evidence:

@@ -9,6 +9,7 @@ from offload.engine.intervals import Interval, geometric_mean_ratio
 from offload.registry.entries import Entry
 
 LOOPS, THREADS, POOL = "loops", "threads", "pool"  # what runs a call
+KINDS = (LOOPS, THREADS, POOL)  # in the order of preference
 CERTAIN = 1.1  # ratio of capacities beyond which the whole interval must be, to differ
 MEMORY, MEMORY_MIB = 1.1, 16.0  # the same memory: within this factor, or this difference
 SAME_P99 = 1.5  # factor of response times within which they are the same
@@ -162,6 +163,11 @@ class Evidence:
         if own is None or others is None:
             return False
         return others.value > times * own.value and others.low > own.value
+
+    def is_within(self, p99_s: float, rate: float | None) -> bool:
+        """Whether the p99 at a rate (None: the lowest one) is within a limit, or unknown."""
+        loads = [each for each in self.latencies if rate in (None, each.rate)][:1]
+        return all(each.value <= p99_s and each.failed <= MOST_FAILED for each in loads)
 
     def has_same_memory(self, other: Evidence) -> bool:
         """Whether two set-ups need the same memory, or that of one is unknown."""

@@ -36,7 +36,7 @@ from offload.upstream import Upstream
 
 SUITE = "advise"
 DESIGN = WindowDesign(has_one=True, beside_s=1.2)  # memory is read after 1 s
-FEWEST, MOST_ROUNDS = 2, 7  # rounds; within the usual budget there are about three
+FEWEST, USUAL, MOST_ROUNDS = 2, 3, 7  # rounds; for the usual ones response times have fewer loads
 SLOW = 0.6  # share of the best rate in the first round, below which a set-up leaves
 NEIGHBOURS = 2
 # Switches of causes are measured in rounds of a block of their own, with new servers.
@@ -281,7 +281,8 @@ class Race:
         return self.ends - time.monotonic()
 
     def _has_time_for_another(self, number: int) -> bool:
-        loads_s = 2 * len(SHARES) * PASSES * EACH_LOAD_S
+        passes = 1 if number < USUAL else PASSES
+        loads_s = 2 * len(SHARES) * passes * EACH_LOAD_S
         loads_s += PASSES * LOAD_S + 1 + MOST_PRELOADS * PRELOAD_S
         loads_s += RATE_S if self.question.rate else 0.0
         return number < MOST_ROUNDS and self._left_s > loads_s + self._took_s
@@ -304,19 +305,32 @@ class Race:
         return costs.is_awaited and (found.capacity or 0.0) > BOUND_BY_USERS * bound
 
     def _after_first(self, setups: Sequence[Setup]) -> list[Setup]:
-        """Drop slow set-ups after the first round, and add neighbours of the leader."""
+        """Drop set-ups after the first round, and add neighbours of the leader.
+
+        Those are dropped that are slow, or need more memory than the leader and are not faster.
+        """
         works = [each for each in self.evidence() if each.capacity and each.setup in setups]
         if not works:
             return [*setups]
         best = max(works, key=lambda each: each.capacity or 0.0)
         least = min(SLOW * (best.capacity or 0.0), self.question.rate or math.inf)
-        kept = [each.setup for each in works if (each.capacity or 0.0) >= least]
-        leader = best.setup
-        if (now := self.choice()) is not None:
-            leader = now.best.setup
-        new = [each for each in self.prior.neighbours(leader) if each not in setups]
-        kept.sort(key=lambda setup: setup != leader)
+        now = self.choice()
+        leader = best if now is None else now.best
+        kept = [
+            each.setup
+            for each in works
+            if (each.capacity or 0.0) >= least and not self._is_behind(each, leader)
+        ]
+        new = [each for each in self.prior.neighbours(leader.setup) if each not in setups]
+        kept.sort(key=lambda setup: setup != leader.setup)
         return [*kept[:MOST_CANDIDATES], *new[:NEIGHBOURS]][: MOST_CANDIDATES + 1]
+
+    def _is_behind(self, each: Evidence, leader: Evidence) -> bool:
+        """Whether a set-up can only be chosen for its response times, which are not asked for."""
+        own_mib, most_mib = each.memory_mib or 0.0, leader.memory_mib or math.inf
+        needs_more = own_mib > most_mib and not each.has_same_memory(leader)
+        is_slower = (each.capacity or 0.0) <= (leader.capacity or 0.0)
+        return needs_more and is_slower and self.question.p99_s is None
 
     def _measure_latencies(self, upstream: Upstream | None) -> None:
         """Load the best two set-ups at the same rates, in turn; then those chosen because of that.
