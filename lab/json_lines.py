@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from offload import files
-from offload.engine.record import dataclass_from
+from offload.engine.record import Kind, dataclass_from
 from offload.errors import StorageError
 
 
-def load(path: Path, cls: type, name: str) -> list[Any]:
-    """Read the objects of a class; empty without the file. Raise StorageError if it is damaged.
-
-    `name` is the word for an object in a message.
-    """
+def load(path: Path, cls: type[Kind]) -> list[Kind]:
+    """Read the objects of a class; empty without the file. Raise StorageError if it is damaged."""
     try:
         text = files.read(path).decode()
-        return [dataclass_from(cls, files.parse_json(line), name) for line in text.splitlines()]
+        return [dataclass_from(cls, files.parse_json(line)) for line in text.splitlines()]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError) as error:

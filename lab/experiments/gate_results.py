@@ -117,7 +117,7 @@ def of_result(kind: Kind, number: int, result: GateResult, seconds: float) -> Fi
 
 def load(file: Path = FILE) -> list[FinishedGate]:
     """Read the stored gates; raise StorageError if the file is damaged."""
-    found: list[FinishedGate] = json_lines.load(file, FinishedGate, "gate")
+    found = json_lines.load(file, FinishedGate)
     if any(len(pair) != 2 for gate in found for pair in gate.pairs):
         raise StorageError(f"{file}: a round has not two rates", "remove its damaged line")
     return found

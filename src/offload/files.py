@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from errno import EFBIG, EINVAL
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+Number = TypeVar("Number", int, float)
+LARGEST = 1e20  # number in a file: larger than any measured value in any unit
+DEEPEST = 40  # levels in a file; what this program writes has up to 12
+TOO_DEEP = "it is nested too deeply"
 MAX_MIB = 256  # of a file that is read whole: 20 times the largest record file so far
 
 
@@ -54,21 +57,37 @@ def read(path: Path, most: int | None = None, start: int = 0, max_mib: int = MAX
 def parse_json(text: str | bytes) -> Any:
     """Parse JSON strictly; raise ValueError also for NaN, repeated keys and too deep nesting.
 
-    A number that is too large for a float, such as 1e999, is an error, too.
+    A number beyond LARGEST is an error, too.
     """
     try:
-        return json.loads(
-            text, parse_float=_finite, parse_constant=_refuse, object_pairs_hook=_object
+        values = json.loads(
+            text,
+            parse_float=lambda word: _plausible(float(word), word),
+            parse_int=lambda word: _plausible(int(word), word),
+            parse_constant=_refuse,
+            object_pairs_hook=_object,
         )
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError(TOO_DEEP) from None
+    level = [values]
+    for _ in range(DEEPEST):
+        level = [part for value in level for part in _parts(value)]
+    if level:
+        raise ValueError(TOO_DEEP)
+    return values
 
 
-def _finite(word: str) -> float:
-    return float(word) if math.isfinite(float(word)) else _refuse(word[:40])
+def _parts(value: object) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
-def _refuse(word: str) -> float:
+def _plausible(value: Number, word: str) -> Number:
+    return value if abs(value) <= LARGEST else _refuse(word[:40])
+
+
+def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is not a valid number")
 
 

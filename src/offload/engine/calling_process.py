@@ -292,8 +292,7 @@ def find_application(
         raise StartError(f"importing {work} ended the process", "start it by python")
     if "error" in found:
         raise server.as_error(found)
-    imported: ImportedApplication = dataclass_from(ImportedApplication, found, "application")
-    return imported
+    return dataclass_from(ImportedApplication, found)
 
 
 def check_imports(cases: Iterable[Case]) -> None:

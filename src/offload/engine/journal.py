@@ -492,7 +492,7 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
     kind = _own_rule(values.get("suite")) or (Fixed if "rounds" in values else Sequential)
     given = {each.name: values.pop(each.name) for each in fields(kind) if each.name in values}
     _check_names(Plan, values)
-    plan: Plan = dataclass_from(Plan, values, "plan", rule=dataclass_from(kind, given, "plan"))
+    plan = replaced(dataclass_from(Plan, values), rule=dataclass_from(kind, given))
     for case in values["cases"]:
         _check_names(Case, case)
     _check_values(plan)
@@ -505,7 +505,7 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
         own = {*block.cases}
         if len(own) < len(block.cases) or len({*block.pairs}) < len(block.pairs):
             raise ValueError("a block has a case or a pair twice")
-        if any(len(pair) != 2 or not own.issuperset(pair) for pair in block.pairs):
+        if not all(own.issuperset(pair) for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
     plan.rule.check(plan)
     return plan

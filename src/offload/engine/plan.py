@@ -20,7 +20,7 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -82,7 +82,7 @@ class Plan:
     cases: tuple[Case, ...]
     seed: int
     driver: str | None
-    rule: StoppingRule
+    rule: StoppingRule = field(default_factory=lambda: Sequential())  # noqa: PLW0108 - it is below
     missing: str | None = None
     blocks: tuple[Block, ...] = ()
     sampled: tuple[int, ...] = ()

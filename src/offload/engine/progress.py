@@ -381,10 +381,9 @@ def read_progress(folder: Path) -> RunProgress | None:
     """Read the file; None if there is none, or one that this version cannot read."""
     try:
         values = files.parse_json(files.read(folder / PROGRESS_FILE, LONGEST))
-        found: RunProgress = dataclass_from(RunProgress, values, "progress")
+        return dataclass_from(RunProgress, values)
     except (OSError, ValueError):
         return None
-    return found
 
 
 def own_progress(step: str, phase: str, phase_ends: float, ends: float) -> RunProgress:

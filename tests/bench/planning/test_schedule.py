@@ -333,11 +333,13 @@ BROKEN: dict[str, dict[str, Any]] = {
     "it has users: another version wrote it": {"users": 25},
     "a block has cases (0, 3), but there are 3": {"blocks": [{"cases": [0, 3]}]},
     "has pairs ((0, 2),)": {"blocks": [{"cases": [0, 1], "pairs": [[0, 2]]}]},
-    "has pairs ((0,),)": {"blocks": [{"cases": [0, 1], "pairs": [[0]]}]},
-    "plan.budget_s='long' is not of type float": {"budget_s": "long"},
-    "plan.rounds='1.5' is not of type int": {"rounds": 1.5},
+    "Expected `array` of length 2, got 1 - at `$.blocks[0].pairs[0]`": {
+        "blocks": [{"cases": [0, 1], "pairs": [[0]]}]
+    },
+    "Expected `float | null`, got `str` - at `$.budget_s`": {"budget_s": "long"},
+    "Expected `int`, got `float` - at `$.rounds`": {"rounds": 1.5},
     "rounds=0 must be from 1 to 1000": {"rounds": 0},
-    "plan.cases='ab' is not of type tuple": {"cases": "ab"},
+    "Expected `array`, got `str` - at `$.cases`": {"cases": "ab"},
 }
 
 

@@ -89,7 +89,7 @@ def test_an_invalid_record_is_a_value_error(line: str) -> None:
 
 
 def test_a_phase_that_is_no_number_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match=r"phases\.load='long' is not of type float"):
+    with pytest.raises(ValueError, match=r"Expected `float`, got `str` - at `\$\.trial\.phases"):
         from_line(to_line(changed(RECORD, phases={"load": "long"})))
 
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from offload.engine import journal
 from offload.engine.record import (
-    LARGEST,
     HotLine,
     Record,
     Route,
@@ -26,6 +25,7 @@ from offload.engine.record import (
     to_line,
 )
 from offload.errors import Flag, Problem, StorageError
+from offload.files import LARGEST
 from offload.loads import HostRun
 from tests import ROOT
 from tests.properties import examples
@@ -211,7 +211,7 @@ def test_a_number_that_is_too_large_to_calculate_with_is_a_value_error(
     value = number if "null" in place else f'{{"any": [{{"name": {number}}}]}}'
     line = to_line(RECORD)
     assert place in line
-    with pytest.raises(ValueError, match=name.strip('"')):
+    with pytest.raises(ValueError, match=rf"^{number[:40]} is not a valid number"):
         from_line(line.replace(place, f"{name}: {value}"))
 
 
@@ -273,14 +273,14 @@ def test_any_bytes_in_a_line_cost_no_other_line(
 def test_names_in_a_record_cannot_control_the_terminal_or_add_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A key is part of the warning about its value, and may have any characters."""
+    """A key may have any characters."""
     values = json.loads(to_line(RECORD))
     values["trial"]["phases"] = {HOSTILE: "long"}
     assert kept(tmp_path, json.dumps(values).encode()) == []
     warning = capsys.readouterr().err
     assert warning.count("\n") == 1
     assert warning.removesuffix("\n").isprintable()
-    assert "not of type float" in warning
+    assert "Expected `float`" in warning
 
 
 def test_a_file_without_a_line_has_no_record_and_no_warning(

@@ -382,7 +382,7 @@ def request(
 
 def _own_pool_wait(found: Mapping[str, Any]) -> RunError:
     """Return the error for calls that wait for others in the queue of the same pool."""
-    cause = failures.own_pool_wait(dataclass_from(Stall, found, "stall").pools)
+    cause = failures.own_pool_wait(dataclass_from(Stall, found).pools)
     assert cause is not None
     return RunError(f"calls do not end: {diagnosis.clause(cause, 1)}", diagnosis.remedy(cause))
 

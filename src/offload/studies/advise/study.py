@@ -282,7 +282,7 @@ def load(folder: Path, plan: Plan, records: Sequence[Record]) -> Answer:
     """Return the answer of a saved run; raise StorageError if its files are damaged."""
     path = folder / journal.QUESTION
     try:
-        saved: Saved = dataclass_from(Saved, files.parse_json(files.read(path)), "question")
+        saved = dataclass_from(Saved, files.parse_json(files.read(path)))
     except FileNotFoundError:
         what = f"{folder.name} is an advice of an older version"
         raise StorageError(what, REPEAT) from None
@@ -290,8 +290,6 @@ def load(folder: Path, plan: Plan, records: Sequence[Record]) -> Answer:
         raise StorageError(f"{path}: {error.strerror}", REPEAT) from error
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
         raise StorageError(f"{path} is not readable by this version: {error}", REPEAT) from error
-    except RecursionError:
-        raise StorageError(f"{path} is nested too deeply", REPEAT) from None
     return answer(saved, plan.cases[0], plan, records)
 
 

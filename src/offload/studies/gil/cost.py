@@ -57,7 +57,7 @@ def read_direct(folder: Path) -> dict[str, SpeedUp] | None:
     """Return the saved speed-ups of direct calls of a run; None if there are none."""
     try:
         found = files.parse_json(files.read(folder / journal.QUESTION))
-        return {kind: dataclass_from(SpeedUp, found[kind], kind) for kind in KINDS}
+        return {kind: dataclass_from(SpeedUp, found[kind]) for kind in KINDS}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError) as error:
