@@ -72,6 +72,14 @@ def test_a_load_of_a_single_user_that_stalls_ends_soon_too() -> None:
 
 @pytest.mark.server
 @pytest.mark.timeout(120)
+def test_calls_of_its_own_server_are_named_before_they_fail() -> None:
+    record = measure("gunicorn_gthread", "orders", "/order", workers=4 * USERS)
+    assert record.problem is None, record.problem
+    assert OWN_SERVER_CALL in [cause.kind for cause in diagnosis.diagnose([record])]
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("server", "app", "path"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 from offload.causes import diagnosis
 from offload.causes.figures import figures
-from offload.engine.record import Record, from_line, to_line
+from offload.engine.record import Collector, Record, from_line, to_line
 from offload.registry import catalog
 from offload.suites import Case, Request
 from tests import ROOT
@@ -115,19 +115,21 @@ def reads(environ, start_response):
 def test_what_collections_copy_is_not_what_requests_copy(tmp_path: Path) -> None:
     (tmp_path / "shared.py").write_text(SHARED)
 
-    def copied_mib(app: str, preload: str) -> float | None:
+    def collector(app: str, preload: str) -> Collector:
         settings = {"workers": 2, "preload": preload}
         record = measured("gunicorn_sync", app, folder=tmp_path, **settings)
         found = figures([record])
         assert found is not None
-        return found.collector.copied_mib
+        return found.collector
 
-    lost_mib = copied_mib("shared:keeps", "yes")
-    assert lost_mib is not None and lost_mib > 16
-    for app, preload in (("shared:keeps", "freeze"), ("shared:reads", "yes")):
-        mib = copied_mib(app, preload)
-        assert mib is not None and mib < 8, (app, preload)
-    assert copied_mib("shared:keeps", "no") is None
+    lost = collector("shared:keeps", "yes")
+    assert lost.copied_mib is not None and lost.copied_mib > 16
+    reads = collector("shared:reads", "yes")
+    for each in (collector("shared:keeps", "freeze"), reads):
+        assert each.copied_mib is not None and each.copied_mib < 8
+    assert reads.unshared_mib is not None and reads.unshared_mib > 8  # the objects that it uses
+    own = collector("shared:keeps", "no")
+    assert (own.copied_mib, own.unshared_mib) == (None, None)
 
 
 HUNGRY = """

@@ -73,20 +73,25 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     counts_short = is_seen or _leaves_gil(of) or find_gil_saturated(of) is not None
     least_s = GIL_HELD_S if counts_short else BLOCKED_S
     if after_s >= least_s and _share_of_time(of, after_s) >= BLOCKED_SHARE:
-        return Cause(LOOP_BLOCKED, after_s, least_s, route, facts=Blocks(BACKGROUND))
+        return _blocked_by(route, after_s, least_s, Blocks(BACKGROUND))
     is_late = is_idle(of) and (of.loop_lag_s or 0.0) >= LATE_S
     is_long = run_s >= least_s or is_late
     if not is_long or _share_of_time(of, max(run_s, steps.blocked_s or 0.0)) < BLOCKED_SHARE:
         return _loop_blocked_elsewhere(of)
     if (steps.body_blocked_s or 0.0) >= BODY * max(run_s, steps.blocked_s or 0.0):
         blocks, value_s = steps.body_blocks or 0.0, steps.body_blocked_s or 0.0
-        body = Blocks(BODY_TITLE, blocks)
-        return Cause(LOOP_BLOCKED, value_s / blocks, BLOCKED_S, route, facts=body)
+        return _blocked_by(route, value_s / blocks, least_s, Blocks(BODY_TITLE, blocks))
     context = line.context if line is not None and line.doing == BLOCKS else None
     blocks = steps.blocks or 0.0
     if blocks >= SEVERAL:
         run_s = (steps.blocked_s or 0.0) / blocks
-    return Cause(LOOP_BLOCKED, run_s, BLOCKED_S, route, facts=Blocks(context, blocks or None))
+    return _blocked_by(route, run_s, least_s, Blocks(context, blocks or None))
+
+
+def _blocked_by(route: str | None, value_s: float, least_s: float, facts: Blocks) -> Cause:
+    """Return the cause; its threshold is None if it was found by the lag of the loop instead."""
+    threshold = least_s if value_s >= least_s else None
+    return Cause(LOOP_BLOCKED, value_s, threshold, route, facts=facts)
 
 
 def _leaves_gil(of: Figures) -> bool:

@@ -21,6 +21,7 @@ FREE_SHARE = 0.3  # of a process's private memory, that its arenas keep free
 REACHED = 0.95  # share of a limit: malloc may need more than the rest for its next block
 SWAPPED_MIB = 16.0
 COPIED_MIB = 16.0  # by collections in each process
+UNSHARED_MIB = 64.0  # by anything else in each process
 
 COLLECTOR = "collector"
 ARENAS = "arenas"
@@ -61,11 +62,14 @@ def find_arenas(of: Figures) -> Cause | None:
 
 
 def find_preload_lost(of: Figures) -> Cause | None:
-    """Full collections copied memory that forked workers shared with their parent."""
-    copied_mib = of.collector.copied_mib
-    if copied_mib is None or copied_mib < COPIED_MIB:
-        return None
-    return Cause(PRELOAD_LOST, copied_mib, COPIED_MIB)
+    """Forked workers copied memory that they shared: by full collections, or by using objects."""
+    found = of.collector
+    copied_mib = found.copied_mib or 0.0
+    if copied_mib >= COPIED_MIB:
+        return Cause(PRELOAD_LOST, copied_mib, COPIED_MIB)
+    if (found.unshared_mib or 0.0) - copied_mib >= UNSHARED_MIB:
+        return Cause(PRELOAD_LOST, found.unshared_mib, UNSHARED_MIB, facts=found)
+    return None
 
 
 def find_memory_limit(of: Figures) -> Cause | None:
@@ -102,10 +106,17 @@ def _describe_collector(cause: Cause, _: int) -> str:
 
 
 def _describe_preload_lost(cause: Cause, _: int) -> str:
-    return (
-        f"the garbage collector has copied {cause.value or 0.0:.0f} MiB in each worker, which they "
-        "shared since the application was loaded before the fork"
-    )
+    copied = f"{cause.value or 0.0:.0f} MiB"
+    shared = "which they shared since the application was loaded before the fork"
+    if cause.facts is None:
+        return f"the garbage collector has copied {copied} in each worker, {shared}"
+    return f"each worker has copied {copied}, {shared}: using an object writes its reference count"
+
+
+def _remedy_of_preload_lost(cause: Cause) -> str:
+    if cause.facts is None:
+        return "call gc.freeze() before the fork (preload=freeze, or pre_fork in gunicorn.conf.py)"
+    return "keep these data in arrays, in mmap or in a database instead of in many objects"
 
 
 def _describe_arenas(cause: Cause, _: int) -> str:
@@ -148,7 +159,7 @@ RULES = (
         PRELOAD_LOST,
         find_preload_lost,
         _describe_preload_lost,
-        "call gc.freeze() before the fork (preload=freeze, or pre_fork in gunicorn.conf.py)",
-        switch=lambda _: Switch(settings={"preload": "freeze"}),
+        _remedy_of_preload_lost,
+        switch=lambda cause: None if cause.facts else Switch(settings={"preload": "freeze"}),
     ),
 )

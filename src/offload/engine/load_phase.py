@@ -7,10 +7,12 @@ holds the GIL. After the load the server reports its figures of the window.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import operator
 import socket
+import statistics
 import struct
 import sys
 import threading
@@ -20,8 +22,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
-
-import psutil
 
 from offload import loads
 from offload.engine import gil_location, host, intervals, processes, server, workload
@@ -93,7 +93,7 @@ def measure_baseline(
             failure = _application_error(error, request, server_facts)
         report = report_window(server_facts, url, 0.0, 0.0, with_stacks=with_stacks)
         known = report.get("application", {})
-        failure.application = dataclass_from(Application, known, "application")
+        failure.application = dataclass_from(Application, known)
         raise failure from None
     if not is_again:
         workload.check_timeout(case, server_facts, first.alone_s)
@@ -200,47 +200,28 @@ def run(
     with prober:
         sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
     flags: tuple[Flag, ...] = ()
-    if sampled[0].hung:  # siege hangs about once in 22 short runs
+    if sampled.ran.hung:  # siege hangs about once in 22 short runs
         sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
-    ran, sampler, gil_sampler, tries, served, before = sampled
-    problem = ran.result.problem
-    measured = ran.result.figures
-    fix = ""
-    # Requests that a server completed before it ended are not a rate.
-    if facts is not None and (ended := server.exit_reason(_pid(facts))) is not None:
-        problem = f"{ended} under {load.users} users, after {measured.completed or 0} responses"
-        fix = "start it by its own program under the same load, and read its log"
-    limit = sampler.memory_limit()
-    if problem is not None and limit.kills:
-        problem, fix = f"{problem}: {limit.text}", MORE_MEMORY
-    if problem is None and load.arrivals is None and measured.completed == 0:
-        problem, fix = (
-            f"no request was completed ({failures_text(measured)})",
-            "check the responses",
-        )
-    elif problem is not None and ran.result.is_stalled:
-        problem = f"{problem} under {load.users} users ({failures_text(measured)})"
+    ran, measured = sampled.ran, sampled.ran.result.figures
     window = (measured.window_began, measured.window_ended)
     with_stacks = ran.result.is_stalled or bool(measured.failures)
     report = _request_report(facts, load.url, *window, with_stacks, beside)
-    application = report.get("application") or {}
-    if application and before:
-        application["ended"] = sum(server.exit_reason(pid) is not None for pid in before)
+    application = _application(report.get("application") or {}, sampled)
     light = prober.between(*window, measured.completed or 0)
-    gil = gil_sampler.between(*window)
+    gil = sampled.gil.between(*window)
     tool = LoadFacts(
-        mask_query(load.url),
-        ran.driver,
-        ran.version,
-        ran.argv,
-        ran.model,
-        ran.driver_cpu_s,
-        ran.driver_busy,
-        _output(ran, served),
-        pin,
-        ran.hosts,
-        served=served,
+        url=mask_query(load.url),
+        driver=ran.driver,
+        version=ran.version,
+        argv=ran.argv,
+        model=ran.model,
+        cpu_s=ran.driver_cpu_s,
+        busy=ran.driver_busy,
+        output=_output(ran, sampled.served),
+        pin=pin,
+        hosts=ran.hosts,
+        served=sampled.served,
         received=ran.received,
         unanswered=ran.unanswered,
     )
@@ -250,9 +231,11 @@ def run(
             **vars(measured),
             little_ratio=_little_ratio(measured, _measured_load(load, ran)),
             # The upstream counts all tries of a load, not only those of its window.
-            tries_per_request=None if load.has_window else _per(tries, measured.completed),
+            tries_per_request=(
+                None if load.has_window else _per(sampled.tries, measured.completed)
+            ),
         ),
-        _resources(sampler.between(*window), measured, tool),
+        _resources(sampled.resources.between(*window), measured, tool),
         _tasks(report),
         GilFacts(
             utilisation=Share(gil.share, gil.low, gil.high),
@@ -261,13 +244,40 @@ def run(
             each=gil.each,
             why=gil.why,
         ),
-        replace(dataclass_from(Application, application, "application"), beside=light),
+        replace(application, beside=light),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
         flags + ran.result.notes,
-        None
-        if problem is None
-        else Problem(STALLED if ran.result.is_stalled else LOAD, problem, fix),
+        _find_problem(load, facts, sampled),
     )
+
+
+def _find_problem(load: Load, facts: Facts | None, sampled: _SampledLoad) -> Problem | None:
+    """Return why a load has no result: the load tool's reason, or what the server did."""
+    result = sampled.ran.result
+    measured, what, fix = result.figures, result.problem, ""
+    # Requests that a server completed before it ended are not a rate.
+    if facts is not None and (ended := server.exit_reason(_pid(facts))) is not None:
+        what = f"{ended} under {load.users} users, after {measured.completed or 0} responses"
+        fix = "start it by its own program under the same load, and read its log"
+    limit = sampled.resources.memory_limit()
+    if what is not None and limit.kills:
+        what, fix = f"{what}: {limit.text}", MORE_MEMORY
+    if what is not None and result.is_stalled:
+        what = f"{what} under {load.users} users ({failures_text(measured)})"
+    if what is None and load.arrivals is None and measured.completed == 0:
+        what = f"no request was completed ({failures_text(measured)})"
+        fix = "check the responses"
+    return None if what is None else Problem(STALLED if result.is_stalled else LOAD, what, fix)
+
+
+def _application(reported: dict[str, Any], sampled: _SampledLoad) -> Application:
+    """Return the reports of a user's application, with what was seen from outside."""
+    if reported and sampled.pids:
+        reported["ended"] = sum(server.exit_reason(pid) is not None for pid in sampled.pids)
+    if reported and sampled.own_calls:
+        mean = statistics.fmean(sampled.own_calls)
+        reported["own_calls"] = round(max(mean, reported["own_calls"] or 0), 3)
+    return dataclass_from(Application, reported)
 
 
 def failures_text(measured: Figures) -> str:
@@ -306,6 +316,24 @@ def _tasks(report: Facts) -> Tasks:
     )
 
 
+@dataclass(frozen=True)
+class _SampledLoad:
+    """A load that ran, with the samplers of its server.
+
+    `tries` is their number in the upstream. `served` is the number of tasks that the server
+    completed, only for a load from several hosts. `pids` are the processes that report, and
+    `own_calls` are samples of the number of their connections to their own port.
+    """
+
+    ran: LoadRun
+    resources: ResourceSampler
+    gil: GilSampler
+    tries: int | None
+    served: int | None
+    pids: Sequence[int]
+    own_calls: Sequence[int]
+
+
 def _run_sampled(
     load: Load,
     driver: str,
@@ -313,13 +341,8 @@ def _run_sampled(
     upstream: Upstream | None,
     ours: Sequence[int],
     sender: Sender,
-) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None, int | None, Sequence[int]]:
-    """Run the load once; return it with both samplers, two counts, and the pids before it.
-
-    `ours` are the pids of other processes of this tool, besides the upstream.
-    The counts are the number of tries in the upstream, and of tasks that the server completed: the
-    latter only for a load from several hosts. The pids are those of the processes that report.
-    """
+) -> _SampledLoad:
+    """Run the load once. `ours` are the pids of this tool's processes besides the upstream."""
     tries = _tries(upstream)
     completed = _completed(load.url, sender)
     pid = None if facts is None else _pid(facts)
@@ -329,34 +352,47 @@ def _run_sampled(
     known = with_gils(facts or {})
     before = [each["pid"] for each in known.get("worker_gil_addresses", ()) if "pid" in each]
     watched = facts if driver == BUILTIN else None  # only it reports when its window began
-    with sampler, GilSampler(known) as gil_sampler, _watched(watched, before):
+    with (
+        sampler,
+        GilSampler(known) as gil_sampler,
+        _watched(watched, before, load.url) as own_calls,
+    ):
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
-    return ran, sampler, gil_sampler, _growth(tries, _tries(upstream)), served, before
+    tried = _growth(tries, _tries(upstream))
+    return _SampledLoad(ran, sampler, gil_sampler, tried, served, before, own_calls)
 
 
 BUILTIN = "builtin"
-NOTE_EVERY_S, NOTE_S = 0.5, 1.0  # s between two notes, and until all are made
+SAMPLE_EVERY_S = 0.25  # s between two samples of the connections to itself
+NOTE_EVERY, NOTE_S = 2, 1.0  # samples between two notes, and s until all are made
 
 
 @contextmanager
-def _watched(facts: Facts | None, pids: Sequence[int]) -> Iterator[None]:
-    """Sample the stacks of each process during the load, to explain failed requests."""
+def _watched(facts: Facts | None, pids: Sequence[int], url: str) -> Iterator[Sequence[int]]:
+    """Sample the stacks of each process during the load, to explain failed requests.
+
+    The samples of its connections to its own port are added to the list that this yields.
+    """
+    own_calls: list[int] = []
     if facts is None or not serves_application(facts):
-        yield
+        yield own_calls
         return
     ended = threading.Event()
 
     def watch() -> None:
-        pause = 0.0
-        while not ended.wait(pause):
-            request_reports(pids, {"note": True}, NOTE_S)
-            pause = NOTE_EVERY_S
+        for number in itertools.count():
+            if number:  # the load has begun
+                own_calls.append(processes.count_own_calls(pids, urlsplit(url).port or 0))
+            if number % NOTE_EVERY == 0:
+                request_reports(pids, {"note": True}, NOTE_S)
+            if ended.wait(SAMPLE_EVERY_S):
+                return
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        yield
+        yield own_calls
     finally:
         ended.set()
         thread.join()
@@ -560,7 +596,7 @@ def report_window(
     """
     reports = process_reports(facts, began, ended, with_each, with_stacks)
     if serves_application(facts):
-        own_calls = count_own_calls(facts, url) if with_stacks else 0
+        own_calls = _count_own_calls(facts, url) if with_stacks else None
         return merge_reports(reports, own_calls, without)
     if reports:
         return _merge_task_reports(reports)
@@ -591,14 +627,13 @@ def last_error(facts: Facts) -> str | None:
     return next((r["error"] for r in process_reports(facts, 0.0, 0.0) if r.get("error")), None)
 
 
-def count_own_calls(facts: Facts, url: str) -> int:
-    """Return the number of connections of a server's processes to its own port."""
-    port, count = urlsplit(url).port, 0
-    with suppress(StartError, psutil.Error):
-        for process in ProcessTree(_pid(facts)).members:
-            found = process.net_connections("tcp")
-            count += sum(bool(each.raddr) and each.raddr.port == port for each in found)
-    return count
+def _count_own_calls(facts: Facts, url: str) -> int | None:
+    """Return the number of connections of a server to its own port; None if it has ended."""
+    try:
+        pids = [process.pid for process in ProcessTree(_pid(facts)).members]
+    except StartError:
+        return None
+    return processes.count_own_calls(pids, urlsplit(url).port or 0)
 
 
 def process_reports(
@@ -635,7 +670,7 @@ def request_reports(
 
 
 def merge_reports(
-    reports: Sequence[Facts], own_calls: int = 0, without: Collection[str] = ()
+    reports: Sequence[Facts], own_calls: int | None = None, without: Collection[str] = ()
 ) -> Facts:
     """Return the figures of a server from those of its processes, `without` some routes.
 
@@ -679,12 +714,13 @@ def merge_reports(
             ),
             "malloc": max(mallocs, key=lambda each: each["free_mib"], default={}),
             "failures": [{"pid": report["pid"], **report["failures"]} for report in reports],
-            "stall": _merge_stalls([r["stall"] for r in reports if "stall" in r], own_calls),
+            "own_calls": own_calls,
+            "stall": _merge_stalls([r["stall"] for r in reports if "stall" in r]),
         },
     }
 
 
-def _merge_stalls(found: Sequence[Facts], own_calls: int) -> dict[str, Any] | None:
+def _merge_stalls(found: Sequence[Facts]) -> dict[str, Any] | None:
     """Return the stalled pools of all processes, those with most calls in their queues first."""
     if not found:
         return None
@@ -693,7 +729,6 @@ def _merge_stalls(found: Sequence[Facts], own_calls: int) -> dict[str, Any] | No
     return {
         "pools": sorted(pools, key=lambda pool: -pool["queued"]),
         "places": sorted(places, key=lambda place: -place["count"])[:MOST_PLACES],
-        "own_calls": own_calls,
     }
 
 

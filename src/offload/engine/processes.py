@@ -605,10 +605,11 @@ def _parents(processes: Iterable[psutil.Process]) -> set[int]:
 SOCK_DIAG, BY_FAMILY = 4, 20  # the netlink protocol, and its request for sockets of a family
 REQUEST_DUMP = 0x301  # the flags of a request for all sockets that match
 ERROR, DONE = 2, 3  # types of a response
-LISTEN = 1 << 10  # a set of states
+LISTEN, CONNECTED = 1 << 10, 1 << 1  # sets of states
 MEMORY = 7  # type of the requested attribute, an array of numbers
 DROPS = 8  # index of the last of these numbers: the dropped connections
 HEADER, SOCKET = struct.Struct("=IHHII"), 72  # sizes: a message's header, inet_diag_msg
+INODE = struct.Struct("=I")
 ATTRIBUTE = struct.Struct("=HH")
 
 
@@ -622,6 +623,23 @@ def dropped_connections(port: int) -> int | None:
     except (OSError, AttributeError, struct.error):  # another system, or not permitted
         return None
     return sum(drops) if drops else None
+
+
+def count_own_calls(pids: Sequence[int], port: int) -> int:
+    """Return how many connections processes have to a port on which they listen themselves.
+
+    0 if the system does not report connections. A call takes about 1 ms.
+    """
+    try:
+        names = {
+            f"socket:[{INODE.unpack_from(body, 68)[0]}]"
+            for family in (socket.AF_INET, socket.AF_INET6)
+            for body in socket_messages(family, CONNECTED)
+            if struct.unpack_from(">H", body, 6)[0] == port
+        }
+    except (OSError, AttributeError, struct.error):  # another system, or not permitted
+        return 0
+    return sum(len(open_sockets(pid) & names) for pid in pids) if names else 0
 
 
 def _drops(family: int, port: int) -> Iterator[int]:

@@ -13,12 +13,11 @@ import json
 import math
 import re
 import statistics
-import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
+
+import msgspec
 
 from offload import files
 from offload.errors import LOAD, Flag, Problem
@@ -507,14 +506,16 @@ class Collector:
 
     `share` is the CPU time of its collections as a share of the window, `longest_s` that of the
     longest one, and `full` the number of collections of all objects. `copied_mib` is the memory
-    that the first full collections since the fork copied from pages shared with the parent; None if
-    the process itself created the application.
+    that the first full collections since the fork copied from pages shared with the parent, and
+    `unshared_mib` all that has been copied since, by whatever wrote to it; None if the process
+    itself created the application.
     """
 
     share: float | None = None
     longest_s: float | None = None
     full: int | None = None
     copied_mib: float | None = None
+    unshared_mib: float | None = None
 
 
 @dataclass(frozen=True)
@@ -583,14 +584,10 @@ class StalledPool:
 
 @dataclass(frozen=True)
 class Stall:
-    """What the processes did in a load with failed requests, and just after it.
-
-    `own_calls` is the number of connections of the server's processes to its own port.
-    """
+    """What the processes did in a load with failed requests, and just after it."""
 
     pools: tuple[StalledPool, ...] = ()
     places: tuple[Place, ...] = ()
-    own_calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -669,9 +666,11 @@ class Application:
     `asyncio.to_thread`. `worker_pss_mib` is the memory of the largest process, and
     `worker_private_mib` the largest memory that a process does not share. `lost_threads` ran in the
     parent of these processes when it forked. `error` is the last unhandled exception of the
-    application, with its file and line. `failures` has each process, and
-    `ended` is the number of processes that ended during the load. `stall` is None unless
-    requests failed or stalled. `beside` are light routes that were measured under the same load;
+    application, with its file and line. `failures` has each process, and `ended` is the number of
+    processes that ended during the load. `own_calls` is the number of connections of the server's
+    processes to its own port: the mean over samples of the load, or that at the end of a load that
+    stalled, if it is larger. `stall` is None unless requests failed or stalled. `beside` are light
+    routes that were measured under the same load;
     the means are without them. None is unknown.
     """
 
@@ -696,6 +695,7 @@ class Application:
     malloc: Malloc = Malloc()
     failures: tuple[ProcessFailures, ...] = ()
     ended: int | None = None
+    own_calls: float | None = None
     stall: Stall | None = None
     beside: tuple[LightRoute, ...] = ()
 
@@ -864,11 +864,9 @@ def pairs_by_round(
     return [(found, second[which]) for which, found in first.items() if which in second]
 
 
-LARGEST = 1e20  # number in a record: larger than any measured value in any unit
-DEEPEST = 20  # levels of values with any keys: written records have up to 3
 RENAMED = {"threads": "runtime_threads", "isolate": "dask_isolate"}  # settings until 0.2
 RENAMED_SETTING = re.compile(r"([(,])(threads|isolate)=")
-PLAIN = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
+Kind = TypeVar("Kind")
 
 
 class SchemaError(ValueError):
@@ -894,8 +892,8 @@ def from_line(line: str) -> Record:
     if schema != SCHEMA:
         raise SchemaError(f"it has schema {repr(schema)[:40]}, and this version reads {SCHEMA}")
     _rename(values)
-    record: Record = dataclass_from(Record, values, "record")
-    return record
+    values.pop("environment", None)
+    return dataclass_from(Record, values)
 
 
 def _rename(values: dict[str, Any]) -> None:
@@ -915,65 +913,12 @@ def renamed_settings(settings: dict[str, Any]) -> dict[str, Any]:
     return {RENAMED.get(name, name): value for name, value in settings.items()}
 
 
-def dataclass_from(cls: type, values: Any, name: str, **more: Any) -> Any:
-    """Build a dataclass from nested values and `more` fields; unknown fields are ignored."""
-    if not isinstance(values, dict):
-        raise ValueError(f"{name} is not a JSON object")
-    types = _types(cls)
-    known = {
-        key: _value(types[key], value, f"{name}.{key}")
-        for key, value in values.items()
-        if key in types
-    }
+def dataclass_from(cls: type[Kind], values: object) -> Kind:
+    """Build a dataclass from parsed JSON; unknown fields are ignored.
+
+    Raise ValueError with the path of a value that has another type than its field.
+    """
     try:
-        return cls(**known, **more)
-    except TypeError as error:  # a field without a default is missing
-        raise ValueError(f"{name}: {error}") from None
-
-
-def _value(kind: Any, value: Any, name: str) -> Any:
-    """Convert a value to the type of its field; raise ValueError."""
-    if isinstance(kind, UnionType):
-        if value is None:
-            return None
-        kind = next(part for part in typing.get_args(kind) if part is not NoneType)
-    if is_dataclass(kind):
-        return dataclass_from(typing.cast(type, kind), value, name)
-    origin = typing.get_origin(kind) or kind
-    if origin is tuple and isinstance(value, list):
-        item = typing.get_args(kind)[0]
-        return tuple(_value(item, each, name) for each in value)
-    if origin is Mapping and isinstance(value, dict):
-        if typing.get_args(kind)[1] is object:
-            _check_numbers(value, name)
-            return value
-        item = typing.get_args(kind)[1]
-        return {key: _value(item, each, f"{name}.{key}") for key, each in value.items()}
-    plain: tuple[type, ...] = PLAIN.get(origin, ())
-    is_right = isinstance(value, plain) and isinstance(value, bool) == (origin is bool)
-    if not is_right or not _is_plausible(value):
-        wanted = getattr(kind, "__name__", kind)
-        raise ValueError(f"{name}={str(value)[:40]!r} is not of type {wanted}")
-    return value
-
-
-def _check_numbers(value: object, name: str, depth: int = 1) -> None:
-    """Raise ValueError for an implausible number or too deep nesting in values with any keys."""
-    if depth > DEEPEST:
-        raise ValueError(f"{name} is nested too deeply")
-    if isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            _check_numbers(each, name, depth + 1)
-    elif not _is_plausible(value):
-        raise ValueError(f"{name} has a number that is too large")
-
-
-def _is_plausible(value: object) -> bool:
-    """Whether a value is not a number, or at most LARGEST."""
-    return not isinstance(value, int | float) or abs(value) <= LARGEST
-
-
-@cache
-def _types(cls: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls)
-    return {each.name: hints[each.name] for each in fields(cls) if each.name != "environment"}
+        return msgspec.convert(values, cls)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None

@@ -518,7 +518,9 @@ def _few_users(stalled: Record) -> int | None:
     problem, stall = stalled.problem, stalled.application.stall
     if problem is None or problem.kind != STALLED or stalled.result.completed or stall is None:
         return None
-    if stall.own_calls or any(0 < pool.threads <= pool.waiting for pool in stall.pools):
+    if stalled.application.own_calls or any(
+        0 < pool.threads <= pool.waiting for pool in stall.pools
+    ):
         return None
     return workload.few_users(stalled.case.users, stalled.baseline.alone_s or 0.0)
 

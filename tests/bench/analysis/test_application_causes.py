@@ -121,6 +121,8 @@ BLOCKED = {"loop_blocked_by": "GET /a", "loop_blocked_by_s": 0.04}
 def test_a_route_that_fills_the_loop_blocks_it() -> None:
     [cause] = found(BLOCKED, rate=24.0)
     assert (cause.kind, cause.route, cause.value) == (LOOP_BLOCKED, "GET /a", 0.04)
+    assert cause.threshold == execution.GIL_HELD_S  # it computes without the GIL, or not at all
+    [cause] = found(BLOCKED | {"gil_utilisation": 0.6}, rate=24.0)
     assert cause.threshold == execution.BLOCKED_S
     short = BLOCKED | {"loop_blocked_by_s": 0.019}
     assert kinds(short | {"gil_utilisation": 0.6}, rate=50.0) == [NOTHING]

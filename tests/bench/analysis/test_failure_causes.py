@@ -39,10 +39,13 @@ PLACE = Place("price", "shop.py", 12, 4)
 POOL = StalledPool("POOL", threads=4, queued=30, place=PLACE)
 
 
-def stalled(kind: str = STALLED, alone_s: float = 0.02, **values: Any) -> Record:
+def stalled(
+    kind: str = STALLED, alone_s: float = 0.02, own_calls: float | None = None, **values: Any
+) -> Record:
     """Return the record of a load that stalled, with the stall's own values."""
     stall = Stall(**{"pools": (POOL,), "places": (PLACE,), **values})
-    found = changed(RECORD, application=Application("asgi", 1, stall=stall), alone_s=alone_s)
+    application = Application("asgi", 1, own_calls=own_calls, stall=stall)
+    found = changed(RECORD, application=application, alone_s=alone_s)
     return replace(found, problem=Problem(kind, "no request succeeded for 10 s"))
 
 
@@ -199,7 +202,11 @@ def test_only_the_calls_that_outlive_their_requests_are_counted() -> None:
     assert "1 of 4 threads of the pool POOL runs on" in diagnosis.clause(cause, 25)
 
 
-def test_calls_to_its_own_server_are_no_cause_while_most_requests_succeed() -> None:
+def test_calls_to_its_own_server_are_a_cause_if_requests_fail_or_many_wait_for_them() -> None:
     own = replace(stalled(own_calls=3, pools=()), problem=None)
-    assert OWN_SERVER_CALL not in kinds(changed(own, completed=900, failed={"5xx": 100}))
-    assert OWN_SERVER_CALL in kinds(changed(own, completed=100, failed={"5xx": 900}))
+    busy = changed(own, rate=1000.0, inside_s=0.04)  # 40 requests at once
+    assert OWN_SERVER_CALL not in kinds(changed(busy, completed=900, failed={"5xx": 100}))
+    assert OWN_SERVER_CALL in kinds(changed(busy, completed=100, failed={"5xx": 900}))
+    [cause] = diagnosis.diagnose([changed(busy, completed=900, inside_s=0.02)])
+    assert (cause.kind, cause.value, cause.threshold) == (OWN_SERVER_CALL, 3, 2.0)
+    assert "3 of its connections at once are its own" in diagnosis.clause(cause, 25)

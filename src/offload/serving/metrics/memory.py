@@ -36,6 +36,7 @@ _full = 0
 _forked_from: int | None = None  # the pid of the process that created the application
 _private_mib: float | None = None  # before the collection
 _copied_mib: list[float] = []  # by each of the first full collections of a forked process
+_shared_mib: float | None = None  # with the parent, just after the fork
 
 
 def watch_collections() -> None:
@@ -44,6 +45,12 @@ def watch_collections() -> None:
     if _note not in gc.callbacks:
         gc.callbacks.append(_note)
         _forked_from = os.getpid()
+        os.register_at_fork(after_in_child=_note_fork)
+
+
+def _note_fork() -> None:
+    global _shared_mib
+    _shared_mib = probe.memory_of(os.getpid())["shared_mib"]
 
 
 def _note(phase: str, info: dict[str, Any]) -> None:
@@ -80,16 +87,26 @@ def collections_between(start: float, end: float) -> dict[str, Any]:
 
     A row counts for the window in which it starts. `copied_mib` is the memory that the first full
     collections since the fork copied; None if this process created the application itself.
+    `unshared_mib` is the memory that this process shared after the fork and does not share now.
     """
     rows = [*_rows, (_row_start, _total_s, _longest_s, _full)]
     own = [row for row in rows if start <= row[0] < end]
     lasts_s = end - start
+    is_forked = os.getpid() != _forked_from
     return {
         "share": round(sum(row[1] for row in own) / lasts_s, 4) if lasts_s > 0 else None,
         "longest_s": round(max((row[2] for row in own), default=0.0), 6),
         "full": sum(row[3] for row in own),
-        "copied_mib": None if os.getpid() == _forked_from else round(sum(_copied_mib), 2),
+        "copied_mib": round(sum(_copied_mib), 2) if is_forked else None,
+        "unshared_mib": _unshared_mib() if is_forked else None,
     }
+
+
+def _unshared_mib() -> float | None:
+    shared_mib = probe.memory_of(os.getpid())["shared_mib"]
+    if _shared_mib is None or shared_mib is None:
+        return None
+    return round(max(0.0, _shared_mib - shared_mib), 2)
 
 
 def freeze() -> None:

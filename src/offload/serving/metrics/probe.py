@@ -250,11 +250,15 @@ def note_external_workers(who: str) -> None:
 
 
 def memory_of(pid: int) -> dict[str, float | None]:
-    """Return a process's PSS and its unshared memory, in MiB (Linux)."""
+    """Return a process's PSS, its unshared memory, and its shared one without files, in MiB."""
     memory = _memory(pid)
     private = [memory.get(key) for key in ("Private_Clean", "Private_Dirty")]
     known = [value for value in private if value is not None]
-    return {"pss_mib": memory.get("Pss"), "private_mib": sum(known) if known else None}
+    return {
+        "pss_mib": memory.get("Pss"),
+        "private_mib": sum(known) if known else None,
+        "shared_mib": memory.get("Shared_Dirty"),
+    }
 
 
 def _started() -> int | None:
