@@ -37,3 +37,12 @@ def test_threads_that_each_worker_starts_again_or_that_have_ended_are_not(serve:
 
 def test_without_preload_each_worker_has_its_own_threads(serve: Serve) -> None:
     assert lost_threads(serve, "forked:lost()") == []
+
+
+@pytest.mark.parametrize(("app", "forks"), [("forked:forking", 3), ("forked:app", 0)])
+def test_forks_of_requests_beside_threads_are_counted(app: str, forks: int, serve: Serve) -> None:
+    running = serve("gunicorn_gthread", app, workers=2)
+    for _ in range(3):
+        get(running.url)
+    found = load_phase.report_window(running.facts, running.url, 0.0, time.monotonic())
+    assert found["application"]["forks"] == forks

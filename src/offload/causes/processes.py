@@ -18,7 +18,11 @@ SLOWER = 2.0  # times the response time of a single request
 FULL = 0.85  # cores of a process that computes all the time, beside the load tool
 FREE = 0.9  # share of the machine's CPU, below which another process could compute
 IDLE = 0.5  # share of the requests and of the CPU of the busiest process
+APART = 3.0  # times inside the application of two processes
+KNOWN = 30  # requests of a process, from which its time inside is known
+FORKS = 0.1  # for each request
 
+REQUEST_FORKS = "request_forks"
 UNEVEN_PROCESSES = "uneven_processes"
 MOST_NAMED = 3  # threads
 
@@ -52,6 +56,8 @@ def find_uneven_processes(of: Figures) -> Cause | None:
     """
     known = [r for r in of.records if len(r.resources.shares) > 1 and r.load.model == "closed"]
     found = [uneven for each in known if (uneven := _uneven(each)) is not None]
+    if not found:
+        found = [slow for each in known if (slow := _differently_fast(each)) is not None]
     if not found or 2 * len(found) <= len(known):
         return None
     last = found[-1]
@@ -74,6 +80,16 @@ def _uneven(record: Record) -> Uneven | None:
     return Uneven(record.case.server, shares, times_s, record.case.keep_alive)
 
 
+def _differently_fast(record: Record) -> Uneven | None:
+    """Return the times of the processes, if requests take much longer in one than in another."""
+    known = [each for each in record.application.failures if each.requests >= KNOWN]
+    times_s = [each.inside_s for each in known if each.inside_s]
+    if len(times_s) < 2 or max(times_s) < APART * min(times_s):
+        return None
+    shares = tuple(ProcessShare(each.requests) for each in known)
+    return Uneven(record.case.server, shares, tuple(times_s), keep_alive=True)
+
+
 def _has_idle(record: Record, elapsed_s: float) -> bool:
     """Whether one process computes all the time and another one hardly, while a CPU is free."""
     shares, cores = record.resources.shares, record.environment.get("cores")
@@ -93,7 +109,8 @@ def _describe_uneven_processes(cause: Cause, _: int) -> str:
     total = sum(each.requests or 0 for each in found.shares) or 1
     parts = [percent((each.requests or 0) / total) for each in found.shares]
     idle = sum(not each.requests for each in found.shares)
-    text = f"the processes share the load unevenly: {', '.join(parts)} of the requests"
+    what = "are not equally fast" if _is_by_application(found) else "share the load unevenly"
+    text = f"the processes {what}: {', '.join(parts)} of the requests"
     if idle:
         verb = "serves" if idle == 1 else "serve"
         text += f", {counted(idle, 'process')} {verb} nothing"
@@ -111,12 +128,38 @@ def _describe_uneven_processes(cause: Cause, _: int) -> str:
 def _remedy_of_uneven_processes(cause: Cause) -> str:
     found = cause.facts
     assert isinstance(found, Uneven)
+    if _is_by_application(found):
+        return (
+            "look at what each process takes for itself at its start, such as connections or a "
+            "lock, and at how many requests each one has at once"
+        )
     balancer = "put a balancer in front, with a port for each process"
     if "reuse_port" in catalog.find_server(found.server).settings:
         return f"give each process its own queue (reuse_port=yes), or {balancer}"
     if found.keep_alive:
         return f"close connections after a response or a short time (keep_alive=no), or {balancer}"
     return f"{balancer}: processes that share a socket take connections in bursts"
+
+
+def _is_by_application(found: Uneven) -> bool:
+    """Whether the processes were compared by their times inside the application."""
+    return all(each.cpu_s is None and each.connections is None for each in found.shares)
+
+
+def find_request_forks(of: Figures) -> Cause | None:
+    """Requests fork their process while other threads run in it."""
+    for record in reversed((*of.records, *of.failed)):
+        forks, completed = record.application.forks, record.result.completed
+        if forks and completed and forks >= FORKS * completed:
+            return Cause(REQUEST_FORKS, round(forks / completed, 3), FORKS)
+    return None
+
+
+def _describe_request_forks(cause: Cause, _: int) -> str:
+    return (
+        f"requests fork their process ({cause.value or 0.0:.2g} times each) while other threads "
+        "run in it: a lock that one of them holds at that moment stays locked in the child"
+    )
 
 
 def find_fork_with_threads(of: Figures) -> Cause | None:
@@ -152,6 +195,12 @@ RULES = (
         _describe_fork_with_threads,
         "start them in each worker: in the lifespan, at the first request, or by "
         "os.register_at_fork(after_in_child=...)",
+    ),
+    Rule(
+        REQUEST_FORKS,
+        find_request_forks,
+        _describe_request_forks,
+        "start processes by spawn or forkserver, or keep a pool of them",
     ),
     Rule(
         UNEVEN_PROCESSES,

@@ -713,7 +713,12 @@ def merge_reports(
                 (report["collector"] for report in reports), key=lambda each: each["share"] or 0.0
             ),
             "malloc": max(mallocs, key=lambda each: each["free_mib"], default={}),
-            "failures": [{"pid": report["pid"], **report["failures"]} for report in reports],
+            "forks": sum(report["forks"] for report in reports),
+            "failures": [
+                {"pid": report["pid"], **report["failures"], "inside_s": _mean(own, "inside_s")}
+                for report in reports
+                if (own := [each for each in report["routes"] if each["route"] not in without])
+            ],
             "own_calls": own_calls,
             "stall": _merge_stalls([r["stall"] for r in reports if "stall" in r]),
         },

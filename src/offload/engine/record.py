@@ -543,12 +543,14 @@ class ProcessFailures:
 
     A request failed if it raised an exception, or its response was 500 or above. From `failing_s`
     after the start of the window on, all of them failed; None if the last one did not fail.
+    `inside_s` is the mean time inside the application.
     """
 
     pid: int
     requests: int
     failed: int
     failing_s: float | None = None
+    inside_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -665,7 +667,8 @@ class Application:
     `asyncio_threads` are those of
     `asyncio.to_thread`. `worker_pss_mib` is the memory of the largest process, and
     `worker_private_mib` the largest memory that a process does not share. `lost_threads` ran in the
-    parent of these processes when it forked. `error` is the last unhandled exception of the
+    parent of these processes when it forked, and `forks` is how often they forked themselves beside
+    other threads. `error` is the last unhandled exception of the
     application, with its file and line. `failures` has each process, and `ended` is the number of
     processes that ended during the load. `own_calls` is the number of connections of the server's
     processes to its own port: the mean over samples of the load, or that at the end of a load that
@@ -689,6 +692,7 @@ class Application:
     worker_pss_mib: float | None = None
     worker_private_mib: float | None = None
     lost_threads: tuple[LostThread, ...] = ()
+    forks: int | None = None
     blas: Blas = Blas()
     error: str | None = None
     collector: Collector = Collector()

@@ -54,3 +54,11 @@ def app(environ, start_response):
     body = str(RATES["EUR"]).encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
+
+
+def forking(environ, start_response):
+    """Fork in each request."""
+    if (pid := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return app(environ, start_response)

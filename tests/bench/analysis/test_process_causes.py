@@ -7,10 +7,21 @@ from typing import Any
 
 from offload.causes import diagnosis
 from offload.causes.execution import CPU_SATURATED
-from offload.causes.processes import FORK_WITH_THREADS, UNEVEN_PROCESSES, Uneven
+from offload.causes.processes import (
+    FORK_WITH_THREADS,
+    REQUEST_FORKS,
+    UNEVEN_PROCESSES,
+    Uneven,
+)
 from offload.causes.rules import Cause
 from offload.engine import builder
-from offload.engine.record import Application, LostThread, ProcessShare, Record
+from offload.engine.record import (
+    Application,
+    LostThread,
+    ProcessFailures,
+    ProcessShare,
+    Record,
+)
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "uvicorn_workers", "app=shop:app", 25, "run_server", "2026-01-01")
@@ -102,6 +113,32 @@ def test_a_server_with_a_queue_of_each_process_has_that_remedy() -> None:
     assert isinstance(facts, Uneven)
     own = replace(cause, facts=replace(facts, server="prefork"))
     assert "reuse_port=yes" in diagnosis.sentence(own, 25)
+
+
+def test_processes_in_which_requests_take_differently_long_are_not_equally_fast() -> None:
+    even = record((390, None, 0.1), (380, None, 0.1))
+
+    def timed(*each: tuple[int, float]) -> Record:
+        found = tuple(ProcessFailures(n, *each[n][:1], 0, None, each[n][1]) for n in (0, 1))
+        return replace(even, application=replace(even.application, failures=found))
+
+    [cause] = causes(timed((200, 0.25), (180, 0.02)))
+    assert diagnosis.sentence(cause, 25).startswith(
+        "The processes are not equally fast: 53 %, 47 % of the requests, a response takes 250 ms "
+        "in one and 20 ms in another; look at what each process takes for itself"
+    )
+    assert causes(timed((200, 0.055), (180, 0.02))) == []
+    assert causes(timed((29, 0.25), (180, 0.02))) == []  # a few requests may differ by chance
+
+
+def test_requests_that_fork_beside_threads_are_named() -> None:
+    def forking(forks: int) -> list[str]:
+        own = record((1500, None, 2.9))
+        own = replace(own, application=replace(own.application, forks=forks))
+        return [cause.kind for cause in diagnosis.diagnose([own])]
+
+    assert REQUEST_FORKS in forking(160)
+    assert REQUEST_FORKS not in forking(140)  # such as those of a pool that is created again
 
 
 def test_most_windows_must_show_it() -> None:

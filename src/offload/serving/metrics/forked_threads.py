@@ -1,4 +1,4 @@
-"""Threads that ran in a process when it forked: its children lack them. Standard library only.
+"""Threads that run in a process when it forks: its children lack them. Standard library only.
 
 A child has only the thread that forked. What other threads did is not done there, and locks that
 they held stay locked for ever. https://docs.python.org/3/library/os.html#os.fork
@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
+from time import monotonic
 from typing import Any
 
 POOL = "concurrent.futures.thread"
+_forks: deque[float] = deque(maxlen=10_000)  # times at which this process forked beside threads
 _seen: list[dict[str, Any]] = []  # at the last fork; children inherit it
 
 
 def watch() -> None:
     """Note the threads of this process whenever it forks, from now on."""
     os.register_at_fork(before=_note)
+
+
+def watch_requests() -> None:
+    """Note when this process forks while other threads run in it, from now on."""
+    os.register_at_fork(before=_note_time, after_in_child=_forks.clear)
+
+
+def forks_between(start: float, end: float) -> int:
+    """Return how often this process forked in a window, in s of monotonic(), beside threads."""
+    return sum(start <= each < end for each in [*_forks])
 
 
 def lost() -> list[dict[str, Any]]:
@@ -32,8 +45,18 @@ def lost() -> list[dict[str, Any]]:
 
 
 def _note() -> None:
+    _seen[:] = [_describe(each) for each in _others()]
+
+
+def _note_time() -> None:
+    if _others():
+        _forks.append(monotonic())
+
+
+def _others() -> list[threading.Thread]:
+    """List the other threads, except those of this package."""
     others = [each for each in threading.enumerate() if each is not threading.current_thread()]
-    _seen[:] = [_describe(each) for each in others if not _is_own(each)]
+    return [each for each in others if not _is_own(each)]
 
 
 def _is_own(thread: threading.Thread) -> bool:

@@ -66,6 +66,7 @@ def start(kind: str | None = None, application: object = None) -> None:
     if kind is not None:
         memory.freeze()
         memory.watch_collections()
+        forked_threads.watch_requests()
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):
         return
     _listening = os.getpid()
@@ -107,6 +108,7 @@ def report(
         "thread_switches": thread_use.switches_between(start, end),
         "memory": probe.memory_of(os.getpid()),
         "lost_threads": forked_threads.lost(),
+        "forks": forked_threads.forks_between(start, end),
         "blas": blas_threads.since(start),
         "collector": memory.collections_between(start, end),
         "malloc": memory.malloc_figures(),
