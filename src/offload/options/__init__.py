@@ -167,8 +167,8 @@ AdviseIsolate = Annotated[str, option("isolate", "yes: a call that crashes must 
 AdviseOverload = Annotated[str, option("overload", "yes: then load the advised set-up with 1.5 "
     "times its capacity for 20 s, as it is, with a short backlog= and with protect=yes: 90 s more; "
     "default: no", LOAD, YES_OR_NO)]
-AdviseBudget = Annotated[float | None, option("budget", "seconds until the answer; default: 90, or "
-    "180 if a call takes more than 50 ms", LOAD, number(30.0, 3600.0))]
+AdviseBudget = Annotated[float | None, option("budget", "seconds until the answer; default: 90; "
+    "180 if a call takes more than 50 ms; 60 if it takes 1 s or more", LOAD, number(30.0, 3600.0))]
 
 # gil
 GilWorkers = Annotated[int, option("workers", "number of threads in each process; the total is "

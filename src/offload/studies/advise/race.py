@@ -43,6 +43,7 @@ NEIGHBOURS = 2
 SWITCH_DESIGN = WindowDesign(beside_s=1.2, reads_idle=True)
 SWITCH_ROUNDS, SWITCH_S = 3, 30.0  # rounds, and their usual time in s
 ROUND_CALLS = 6.0  # calls one after another that the measurement of a slow set-up takes
+ROUND_CYCLES = 1.5  # or so often the time in which each user has a response
 LONGEST_SWITCH_S = 60.0  # s after which no third round starts
 MOST_SWITCHES = 2  # beside the set-up as it is
 MOST_MEMORY = 0.8  # share of the memory that these servers may need
@@ -212,7 +213,8 @@ class Race:
         """
         alone = [each for each in self.records if each.result.rate]
         changed = self._add_switched(alone) if alone else {}
-        each_s = ROUND_CALLS * self.call_s
+        cycles_s = [each.case.users / each.result.rate for each in alone if each.result.rate]
+        each_s = max(ROUND_CALLS * self.call_s, ROUND_CYCLES * max(cycles_s, default=0.0))
         count = max(2, int(self._left_s / each_s) - len(changed))
         chosen, others = setups[:count], [*changed]
         if changed:
