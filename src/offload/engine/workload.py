@@ -27,6 +27,7 @@ TINY = 1e-9  # s
 WARM = 0.5  # s of load before it
 WINDOW = 1.5  # s: more restarts narrow the interval more than longer windows do
 CYCLES = 2.0  # responses per user
+LONG_CYCLE_S = 5.0  # from which a probe has one response per user; a guess
 # The same in s for blocks of several cases, in which only ratios of rates matter. LONGER_WINDOW is
 # usual: one longer window takes less time than short windows in two rounds, and is as precise.
 # SHORT_WINDOW is for runs with little time (`StoppingRule.has_short_rounds`).
@@ -59,8 +60,9 @@ def window(
     the server. `beside_s` is None for a server that is measured alone: its window has at least
     CYCLES responses per user. With other servers in the block the window is shorter, because only
     the ratio of the rates matters: it lasts at least `beside_s` seconds and has at least FEW
-    responses in total. `is_probe`: stop a load early that hardly has a response. On a serial server
-    each user stops after its response, so that no backlog remains.
+    responses in total. `is_probe`: stop a load early that hardly has a response, and do not wait
+    for a second response of each user if that takes long. On a serial server each user stops after
+    its response, so that no backlog remains.
     """
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
     options: dict[str, Any] = {
@@ -72,7 +74,9 @@ def window(
         short = Window(warm=SHORT_WARM, completions=FEW, **options)
         return replace(load(url, case, before, sent), seconds=beside_s, window=short)
     completions = FEW if is_slow else MANY
-    full = Window(warm=WARM, cycles=CYCLES, completions=completions, **options)
+    is_long = is_probe and cycle_s(case, server, before) > LONG_CYCLE_S
+    cycles = 1.0 if is_long else CYCLES
+    full = Window(warm=WARM, cycles=cycles, completions=completions, **options)
     return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
 
 
