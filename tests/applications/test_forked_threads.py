@@ -39,10 +39,20 @@ def test_without_preload_each_worker_has_its_own_threads(serve: Serve) -> None:
     assert lost_threads(serve, "forked:lost()") == []
 
 
-@pytest.mark.parametrize(("app", "forks"), [("forked:forking", 3), ("forked:app", 0)])
-def test_forks_of_requests_beside_threads_are_counted(app: str, forks: int, serve: Serve) -> None:
-    running = serve("gunicorn_gthread", app, workers=2)
-    for _ in range(3):
-        get(running.url)
-    found = load_phase.report_window(running.facts, running.url, 0.0, time.monotonic())
+@pytest.mark.parametrize(
+    ("app", "preload", "forks"),
+    [("forked:forking", "no", 4), ("forked:forking", "yes", 4), ("forked:app", "no", 0)],
+)
+def test_forks_of_requests_beside_threads_are_counted(
+    app: str, preload: str, forks: int, serve: Serve
+) -> None:
+    """As twice the smaller number of the two halves of the window."""
+    running = serve("gunicorn_gthread", app, workers=2, preload=preload)
+    times = [time.monotonic()]
+    for number in (2, 3):
+        for _ in range(number):
+            get(running.url)
+        times.append(time.monotonic())
+    window = 2 * times[1] - times[2], times[2]  # its middle is between them
+    found = load_phase.report_window(running.facts, running.url, *window)
     assert found["application"]["forks"] == forks

@@ -168,7 +168,7 @@ def test_signal_ends_the_one_that_a_user_started(
 def users(ports: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Users]:
     """The upstream of a user with a latency of 0.01 s, which commands find."""
     with served(*ports, "--latency=0.01") as (upstream, process):
-        monkeypatch.setenv("UPSTREAM_HTTPS", upstream.https)
+        monkeypatch.setenv("UPSTREAM", upstream.https)
         yield upstream, process
 
 
@@ -181,7 +181,7 @@ def test_ctrl_c_while_it_is_held_prints_nothing(users: Users) -> None:
         assert process.returncode == 0
         assert said == [
             f"CA certificate: {upstream.ca}; Ctrl-C stops the upstream",
-            f"Other commands find it with UPSTREAM_HTTPS={upstream.https}",
+            f"Other commands find it with UPSTREAM={upstream.https}",
         ]
 
 
@@ -264,3 +264,22 @@ def test_bad_argument_is_the_exit_code_of_the_command() -> None:
     command = [sys.executable, "-P", "-m", "offload.upstream", "--port=0"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_a_named_upstream_that_does_not_respond_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for named in (f"https://127.0.0.1:{free_port()}", "https://[x"):
+        monkeypatch.setenv("UPSTREAM", named)
+        with pytest.raises(StartError, match=r"^no upstream responds at UPSTREAM=https://"):
+            hold()
+
+
+def test_a_holding_ends_though_a_forked_child_has_its_descriptors() -> None:
+    process, pid = _holder("import os\nif os.fork():\n    h.close()\ntime.sleep(60)")
+    try:
+        until(lambda: not is_running(pid))
+    finally:
+        for each in [*psutil.Process(process.pid).children(), process]:
+            each.kill()
+        process.wait(10)

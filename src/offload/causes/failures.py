@@ -28,7 +28,7 @@ STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
 LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
-CALLS = 0.1  # connections to the server itself, as a share of the requests in progress
+OWN_CALLS = 0.1  # connections to the server itself, as a share of the requests in progress
 SOON_S = 0.1  # s: a process that fails within this time failed before the window
 ENOUGH = 10  # requests of a process, from which these shares are known
 
@@ -69,13 +69,14 @@ def find_own_server_call(of: Figures) -> Cause | None:
     """
     for record in reversed((*of.records, *of.failed)):
         stall, calls = record.application.stall, record.application.own_calls or 0.0
-        if load_fails(record) and stall is not None and calls:
+        if load_fails(record) and stall is not None and calls >= 1.0:
             place = stall.places[0] if stall.places else None
             return Cause(OWN_SERVER_CALL, calls, line=_line(place, 1.0))
         inside = (record.result.rate or 0.0) * (record.application.inside_s or 0.0)
-        if calls >= CALLS * max(1.0, inside):
+        least = OWN_CALLS * max(1.0, inside)
+        if calls >= least:
             waits = of.hottest if of.hottest and of.hottest.doing == WAITS else None
-            return Cause(OWN_SERVER_CALL, calls, CALLS * max(1.0, inside), line=waits)
+            return Cause(OWN_SERVER_CALL, calls, least, line=waits)
     return None
 
 
@@ -229,8 +230,8 @@ def _describe_own_server_call(cause: Cause, _: int) -> str:
     if cause.threshold is None:
         return f"{called}: requests wait for other requests, which find no free thread or process"
     return (
-        f"{called}: {cause.value or 0.0:.3g} of its connections at once are its own, on "
-        "average, and each is a request that waits for another one"
+        f"{called}: on average it has {cause.value or 0.0:.3g} connections to itself during the "
+        "load, and each is a request that waits for another one"
     )
 
 

@@ -21,7 +21,7 @@ FREE_SHARE = 0.3  # of a process's private memory, that its arenas keep free
 REACHED = 0.95  # share of a limit: malloc may need more than the rest for its next block
 SWAPPED_MIB = 16.0
 COPIED_MIB = 16.0  # by collections in each process
-UNSHARED_MIB = 64.0  # by anything else in each process
+UNSHARED_MIB, UNSHARED = 64.0, 0.25  # by anything else in each process; share of what was shared
 
 COLLECTOR = "collector"
 ARENAS = "arenas"
@@ -67,9 +67,9 @@ def find_preload_lost(of: Figures) -> Cause | None:
     copied_mib = found.copied_mib or 0.0
     if copied_mib >= COPIED_MIB:
         return Cause(PRELOAD_LOST, copied_mib, COPIED_MIB)
-    if (found.unshared_mib or 0.0) - copied_mib >= UNSHARED_MIB:
-        return Cause(PRELOAD_LOST, found.unshared_mib, UNSHARED_MIB, facts=found)
-    return None
+    least_mib = max(UNSHARED_MIB, UNSHARED * (found.shared_mib or 0.0))
+    used_mib = (found.unshared_mib or 0.0) - copied_mib
+    return Cause(PRELOAD_LOST, used_mib, least_mib, facts=found) if used_mib >= least_mib else None
 
 
 def find_memory_limit(of: Figures) -> Cause | None:
@@ -110,7 +110,7 @@ def _describe_preload_lost(cause: Cause, _: int) -> str:
     shared = "which they shared since the application was loaded before the fork"
     if cause.facts is None:
         return f"the garbage collector has copied {copied} in each worker, {shared}"
-    return f"each worker has copied {copied}, {shared}: using an object writes its reference count"
+    return f"a worker has copied {copied}, {shared}: using an object writes its reference count"
 
 
 def _remedy_of_preload_lost(cause: Cause) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offload.causes.failures import FORK_WITH_THREADS, WORKER_ENDED, WORKER_FAILS
@@ -18,9 +19,9 @@ SLOWER = 2.0  # times the response time of a single request
 FULL = 0.85  # cores of a process that computes all the time, beside the load tool
 FREE = 0.9  # share of the machine's CPU, below which another process could compute
 IDLE = 0.5  # share of the requests and of the CPU of the busiest process
-APART = 3.0  # times inside the application of two processes
-KNOWN = 30  # requests of a process, from which its time inside is known
-FORKS = 0.1  # for each request
+SLOWER_PROCESS = 3.0  # times as long inside the application as in another process
+FEWEST_REQUESTS = 30  # of a process, from which its time inside is known
+FORKS_PER_REQUEST = 0.1
 
 REQUEST_FORKS = "request_forks"
 UNEVEN_PROCESSES = "uneven_processes"
@@ -42,6 +43,13 @@ class Uneven:
 
 
 @dataclass(frozen=True)
+class SlowerProcess:
+    """The medians in s of the times inside the application, of each process in ascending order."""
+
+    times_s: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class LostThreads:
     """The threads that the workers lack."""
 
@@ -57,8 +65,8 @@ def find_uneven_processes(of: Figures) -> Cause | None:
     known = [r for r in of.records if len(r.resources.shares) > 1 and r.load.model == "closed"]
     found = [uneven for each in known if (uneven := _uneven(each)) is not None]
     if not found:
-        found = [slow for each in known if (slow := _differently_fast(each)) is not None]
-    if not found or 2 * len(found) <= len(known):
+        return _find_slower_process(known)
+    if 2 * len(found) <= len(known):
         return None
     last = found[-1]
     total = sum(each.requests or 0 for each in last.shares)
@@ -80,14 +88,22 @@ def _uneven(record: Record) -> Uneven | None:
     return Uneven(record.case.server, shares, times_s, record.case.keep_alive)
 
 
-def _differently_fast(record: Record) -> Uneven | None:
-    """Return the times of the processes, if requests take much longer in one than in another."""
-    known = [each for each in record.application.failures if each.requests >= KNOWN]
-    times_s = [each.inside_s for each in known if each.inside_s]
-    if len(times_s) < 2 or max(times_s) < APART * min(times_s):
+def _find_slower_process(known: Sequence[Record]) -> Cause | None:
+    """Requests of the main route take much longer in one process than in another."""
+    found = [times for each in known if (times := _slower_process(each)) is not None]
+    if not found or 2 * len(found) <= len(known):
         return None
-    shares = tuple(ProcessShare(each.requests) for each in known)
-    return Uneven(record.case.server, shares, tuple(times_s), keep_alive=True)
+    last = found[-1]
+    ratio = last.times_s[-1] / last.times_s[0]
+    return Cause(UNEVEN_PROCESSES, round(ratio, 2), SLOWER_PROCESS, facts=last)
+
+
+def _slower_process(record: Record) -> SlowerProcess | None:
+    known = [each for each in record.application.times if each.requests >= FEWEST_REQUESTS]
+    times_s = sorted(each.median_s for each in known if each.median_s > 0)
+    if len(times_s) < 2 or times_s[-1] < SLOWER_PROCESS * times_s[0]:
+        return None
+    return SlowerProcess(tuple(times_s))
 
 
 def _has_idle(record: Record, elapsed_s: float) -> bool:
@@ -105,12 +121,16 @@ def _has_idle(record: Record, elapsed_s: float) -> bool:
 
 def _describe_uneven_processes(cause: Cause, _: int) -> str:
     found = cause.facts
+    if isinstance(found, SlowerProcess):
+        return (
+            f"the processes are not equally fast: a request takes {seconds(found.times_s[-1])} in "
+            f"one and {seconds(found.times_s[0])} in another"
+        )
     assert isinstance(found, Uneven)
     total = sum(each.requests or 0 for each in found.shares) or 1
     parts = [percent((each.requests or 0) / total) for each in found.shares]
     idle = sum(not each.requests for each in found.shares)
-    what = "are not equally fast" if _is_by_application(found) else "share the load unevenly"
-    text = f"the processes {what}: {', '.join(parts)} of the requests"
+    text = f"the processes share the load unevenly: {', '.join(parts)} of the requests"
     if idle:
         verb = "serves" if idle == 1 else "serve"
         text += f", {counted(idle, 'process')} {verb} nothing"
@@ -127,12 +147,12 @@ def _describe_uneven_processes(cause: Cause, _: int) -> str:
 
 def _remedy_of_uneven_processes(cause: Cause) -> str:
     found = cause.facts
-    assert isinstance(found, Uneven)
-    if _is_by_application(found):
+    if isinstance(found, SlowerProcess):
         return (
             "look at what each process takes for itself at its start, such as connections or a "
             "lock, and at how many requests each one has at once"
         )
+    assert isinstance(found, Uneven)
     balancer = "put a balancer in front, with a port for each process"
     if "reuse_port" in catalog.find_server(found.server).settings:
         return f"give each process its own queue (reuse_port=yes), or {balancer}"
@@ -141,17 +161,12 @@ def _remedy_of_uneven_processes(cause: Cause) -> str:
     return f"{balancer}: processes that share a socket take connections in bursts"
 
 
-def _is_by_application(found: Uneven) -> bool:
-    """Whether the processes were compared by their times inside the application."""
-    return all(each.cpu_s is None and each.connections is None for each in found.shares)
-
-
 def find_request_forks(of: Figures) -> Cause | None:
     """Requests fork their process while other threads run in it."""
     for record in reversed((*of.records, *of.failed)):
         forks, completed = record.application.forks, record.result.completed
-        if forks and completed and forks >= FORKS * completed:
-            return Cause(REQUEST_FORKS, round(forks / completed, 3), FORKS)
+        if forks and completed and forks >= FORKS_PER_REQUEST * completed:
+            return Cause(REQUEST_FORKS, round(forks / completed, 3), FORKS_PER_REQUEST)
     return None
 
 

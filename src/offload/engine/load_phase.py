@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from offload import loads
+from offload import files, loads
 from offload.engine import gil_location, host, intervals, processes, server, workload
 from offload.engine.figures import little_ratio
 from offload.engine.gil_location import Unreadable
@@ -355,7 +355,7 @@ def _run_sampled(
     with (
         sampler,
         GilSampler(known) as gil_sampler,
-        _watched(watched, before, load.url) as own_calls,
+        _sample_processes(watched, before, load.url) as own_calls,
     ):
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
@@ -369,10 +369,13 @@ NOTE_EVERY, NOTE_S = 2, 1.0  # samples between two notes, and s until all are ma
 
 
 @contextmanager
-def _watched(facts: Facts | None, pids: Sequence[int], url: str) -> Iterator[Sequence[int]]:
-    """Sample the stacks of each process during the load, to explain failed requests.
+def _sample_processes(
+    facts: Facts | None, pids: Sequence[int], url: str
+) -> Iterator[Sequence[int]]:
+    """Let each of an application's processes note its stacks during the load.
 
-    The samples of its connections to its own port are added to the list that this yields.
+    Yield a list of samples of the number of their connections to their own port: how many more
+    than before the load. It is empty if they are unknown.
     """
     own_calls: list[int] = []
     if facts is None or not serves_application(facts):
@@ -381,9 +384,11 @@ def _watched(facts: Facts | None, pids: Sequence[int], url: str) -> Iterator[Seq
     ended = threading.Event()
 
     def watch() -> None:
+        every, idle = _members(facts), _count_own_calls(facts, url) or 0
         for number in itertools.count():
             if number:  # the load has begun
-                own_calls.append(processes.count_own_calls(pids, urlsplit(url).port or 0))
+                count = processes.count_own_calls(every, urlsplit(url).port or 0)
+                own_calls.extend([] if count is None else [max(0, count - idle)])
             if number % NOTE_EVERY == 0:
                 request_reports(pids, {"note": True}, NOTE_S)
             if ended.wait(SAMPLE_EVERY_S):
@@ -628,12 +633,16 @@ def last_error(facts: Facts) -> str | None:
 
 
 def _count_own_calls(facts: Facts, url: str) -> int | None:
-    """Return the number of connections of a server to its own port; None if it has ended."""
+    """Return the number of connections of a server to its own port; None if it is unknown."""
+    return processes.count_own_calls(_members(facts), urlsplit(url).port or 0)
+
+
+def _members(facts: Facts) -> list[int]:
+    """Return the pids of a server's processes; empty if it has ended."""
     try:
-        pids = [process.pid for process in ProcessTree(_pid(facts)).members]
+        return [process.pid for process in ProcessTree(_pid(facts)).members]
     except StartError:
-        return None
-    return processes.count_own_calls(pids, urlsplit(url).port or 0)
+        return []
 
 
 def process_reports(
@@ -714,15 +723,22 @@ def merge_reports(
             ),
             "malloc": max(mallocs, key=lambda each: each["free_mib"], default={}),
             "forks": sum(report["forks"] for report in reports),
-            "failures": [
-                {"pid": report["pid"], **report["failures"], "inside_s": _mean(own, "inside_s")}
-                for report in reports
-                if (own := [each for each in report["routes"] if each["route"] not in without])
-            ],
+            "failures": [{"pid": report["pid"], **report["failures"]} for report in reports],
+            "times": _times_of_main_route(reports, routes),
             "own_calls": own_calls,
             "stall": _merge_stalls([r["stall"] for r in reports if "stall" in r]),
         },
     }
+
+
+def _times_of_main_route(reports: Sequence[Facts], routes: Sequence[Facts]) -> list[Facts]:
+    """Return the times of the first of several routes in each process that has served it."""
+    return [
+        {"pid": report["pid"], "requests": each["requests"], "median_s": each["median_s"]}
+        for report in reports
+        for each in report["routes"]
+        if routes and each["route"] == routes[0]["route"]
+    ]
 
 
 def _merge_stalls(found: Sequence[Facts]) -> dict[str, Any] | None:
@@ -799,7 +815,7 @@ def _read_report(connection: socket.socket, ends: float) -> Facts | None:
             if not (part := connection.recv(1 << 16)):
                 break
             parts.append(part)
-        report: Facts = json.loads(b"".join(parts))
+        report: Facts = files.parse_json(b"".join(parts))
         return report
     return None
 

@@ -507,8 +507,8 @@ class Collector:
     `share` is the CPU time of its collections as a share of the window, `longest_s` that of the
     longest one, and `full` the number of collections of all objects. `copied_mib` is the memory
     that the first full collections since the fork copied from pages shared with the parent, and
-    `unshared_mib` all that has been copied since, by whatever wrote to it; None if the process
-    itself created the application.
+    `unshared_mib` all that it has copied since of the `shared_mib` after the fork, by whatever
+    wrote to it; None if the process itself created the application.
     """
 
     share: float | None = None
@@ -516,6 +516,7 @@ class Collector:
     full: int | None = None
     copied_mib: float | None = None
     unshared_mib: float | None = None
+    shared_mib: float | None = None
 
 
 @dataclass(frozen=True)
@@ -543,14 +544,21 @@ class ProcessFailures:
 
     A request failed if it raised an exception, or its response was 500 or above. From `failing_s`
     after the start of the window on, all of them failed; None if the last one did not fail.
-    `inside_s` is the mean time inside the application.
     """
 
     pid: int
     requests: int
     failed: int
     failing_s: float | None = None
-    inside_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ProcessTimes:
+    """The `requests` of the main route in one process, and the median of their times inside."""
+
+    pid: int
+    requests: int
+    median_s: float
 
 
 @dataclass(frozen=True)
@@ -664,16 +672,16 @@ class Application:
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
     number of concurrent requests in one process. `pools` are the pools that were full at some time,
     `thread_switches` is how often threads other than those of event loops stopped to wait.
-    `asyncio_threads` are those of
-    `asyncio.to_thread`. `worker_pss_mib` is the memory of the largest process, and
-    `worker_private_mib` the largest memory that a process does not share. `lost_threads` ran in the
-    parent of these processes when it forked, and `forks` is how often they forked themselves beside
-    other threads. `error` is the last unhandled exception of the
-    application, with its file and line. `failures` has each process, and `ended` is the number of
-    processes that ended during the load. `own_calls` is the number of connections of the server's
-    processes to its own port: the mean over samples of the load, or that at the end of a load that
-    stalled, if it is larger. `stall` is None unless requests failed or stalled. `beside` are light
-    routes that were measured under the same load;
+    `asyncio_threads` are those of `asyncio.to_thread`. `worker_pss_mib` is the memory of the
+    largest process, and `worker_private_mib` the largest memory that a process does not share.
+    `lost_threads` ran in the parent of these processes when it forked, and `forks` is how often
+    they forked themselves beside other threads: twice the number of the half of the window with
+    fewer. `error` is the last unhandled exception of the application, with its file and line.
+    `failures` has each process, `times` those that served the main route, and `ended` is the number
+    of processes that ended during the load. `own_calls` is the number of connections of the
+    server's processes to its own port, beside those before the load: the mean over samples of the
+    load, or that at the end of a load that stalled, if it is larger. `stall` is None unless
+    requests failed or stalled. `beside` are light routes that were measured under the same load;
     the means are without them. None is unknown.
     """
 
@@ -698,6 +706,7 @@ class Application:
     collector: Collector = Collector()
     malloc: Malloc = Malloc()
     failures: tuple[ProcessFailures, ...] = ()
+    times: tuple[ProcessTimes, ...] = ()
     ended: int | None = None
     own_calls: float | None = None
     stall: Stall | None = None

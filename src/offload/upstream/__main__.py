@@ -44,7 +44,8 @@ def main(arguments: Sequence[str]) -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         if is_held:
-            print(error, flush=True)  # to the holder
+            with contextlib.suppress(BrokenPipeError):
+                print(error, flush=True)  # to the holder
         return error.exit_code
     return 0
 
@@ -93,14 +94,15 @@ def _detach() -> None:
 
 
 def _report(upstream: Upstream) -> None:
-    print(json.dumps(client.status_of(upstream)), flush=True)
+    with contextlib.suppress(BrokenPipeError):  # the holder has given up
+        print(json.dumps(client.status_of(upstream)), flush=True)
 
 
 def _print(upstream: Upstream) -> None:
     print(f"{upstream.kind} serves at {upstream.http} and {upstream.https}", flush=True)
     print(f"CA certificate: {upstream.ca}; Ctrl-C stops the upstream", file=sys.stderr)
     if not upstream.https.endswith(f":{client.HTTPS_PORT}"):
-        print(f"Other commands find it with UPSTREAM_HTTPS={upstream.https}", file=sys.stderr)
+        print(f"Other commands find it with UPSTREAM={upstream.https}", file=sys.stderr)
 
 
 async def serve(
@@ -113,8 +115,8 @@ async def serve(
     ending, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, ending.set)
-    if is_held:  # the holder writes nothing: there is only the end of the pipe
-        loop.add_reader(sys.stdin.fileno(), ending.set)
+    if is_held:
+        _end_with_holder(loop, ending)
     folder = client.folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     certificate, status = certificates.certificate(folder), dict[str, Any]()
@@ -125,6 +127,17 @@ async def serve(
         status.update(client.status_of(upstream))
         ready(upstream)
         await _until(ending, serving)
+
+
+def _end_with_holder(loop: asyncio.AbstractEventLoop, ending: asyncio.Event) -> None:
+    """End at the end of the standard input, which the holder writes nothing to."""
+    descriptor = sys.stdin.fileno()
+
+    def end() -> None:
+        loop.remove_reader(descriptor)  # it remains readable
+        ending.set()
+
+    loop.add_reader(descriptor, end)
 
 
 async def _serve(

@@ -1,7 +1,7 @@
 """The client of the upstream: use the one that a user has started, or start one.
 
-A started upstream is a process of its own. It ends when its holder closes a pipe, or dies. It is no
-child of its holder, so that the CPU time and the memory of a server do not include it.
+A started upstream is a process of its own, which ends when its holder closes a socket, or dies. It
+is no child of its holder, so that the CPU time and the memory of a server do not include it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
+import socket
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
@@ -67,15 +69,15 @@ def folder() -> Path:
 def running() -> Upstream | None:
     """Return the upstream that a user has started; None if there is none.
 
-    It is expected at UPSTREAM_HTTPS, which is a port of this machine by default.
+    It is expected at UPSTREAM, which is a port of this machine by default.
     """
-    return find(os.environ.get("UPSTREAM_HTTPS", f"https://127.0.0.1:{HTTPS_PORT}"))
+    return find(os.environ.get("UPSTREAM", f"https://127.0.0.1:{HTTPS_PORT}"))
 
 
 def find(https: str) -> Upstream | None:
     """Return the upstream at an address; None if none responds there that has our certificate."""
-    address = urlsplit(https)
     try:
+        address = urlsplit(https)
         tls = ssl.create_default_context(cafile=folder() / CA)
         connection = HTTPSConnection(
             address.hostname or "", address.port, timeout=STATUS_S, context=tls
@@ -105,26 +107,42 @@ def _upstream(status: bytes) -> Upstream:
 
 
 class Hold:
-    """A hold on an upstream; one that it has started ends with it, or with this process."""
+    """A hold on an upstream; one that it has started ends with it, or with this process.
+
+    The started one reads from `connection`, and its `output` ends when it does.
+    """
 
     def __init__(
-        self, upstream: Upstream, pipes: tuple[IO[bytes], IO[bytes]] | None = None
+        self,
+        upstream: Upstream,
+        connection: socket.socket | None = None,
+        output: IO[bytes] | None = None,
     ) -> None:
         self.upstream = upstream
-        self._pipes = pipes
+        self._connection = connection
+        self._output = output
 
     def inherit(self) -> None:
         """Let the hold survive an exec of this process."""
-        if self._pipes is not None:
-            os.set_inheritable(self._pipes[0].fileno(), True)
+        if self._connection is not None:
+            self._connection.set_inheritable(True)
 
     def close(self) -> None:
         """Release the hold; an upstream that it has started has ended on return."""
-        if self._pipes is not None:
-            holding, output = self._pipes
-            holding.close()
-            _read_line(output, time.monotonic() + END_S)
-            output.close()
+        if self._connection is None or self._output is None:
+            return
+        with suppress(OSError):  # it has ended
+            self._connection.shutdown(socket.SHUT_WR)  # forked children may have it, too
+        self._connection.close()
+        until = time.monotonic() + END_S
+        while _read_line(self._output, until).endswith(b"\n"):
+            pass  # an error that it reports
+        self._output.close()
+        if time.monotonic() > until:
+            with suppress(ProcessLookupError):
+                os.kill(self.upstream.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):  # it is a child if this process adopts orphans
+            os.waitpid(self.upstream.pid, 0)
 
     def __enter__(self) -> Hold:
         return self
@@ -145,7 +163,10 @@ def hold(latency_s: float | None = None) -> Hold:
     the user's upstream has a latency other than `latency_s`, and StorageError if its folder cannot
     be used.
     """
-    found = running()
+    found, named = running(), os.environ.get("UPSTREAM")
+    if found is None and named is not None:
+        what = f"no upstream responds at UPSTREAM={named}"
+        raise StartError(what, "start it by offload run_upstream, or unset UPSTREAM")
     if found is None:
         return _start(latency_s or 0.0)
     if latency_s is not None and found.latency_s != latency_s:
@@ -171,25 +192,28 @@ def _start(latency_s: float) -> Hold:
     command = [sys.executable, "-P", "-m", "offload.upstream", "--held", f"--latency={latency_s}"]
     with storage_errors(where):
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (where / "log").open("ab") as log:
+        own, other = socket.socketpair()
+        with (where / "log").open("ab") as log, other:
+            log.truncate(0)
             starter = subprocess.Popen(  # which forks the upstream and exits
                 command,
                 cwd=where,
                 env=os.environ | places.import_path() | {"UPSTREAM_FOLDER": str(where)},
-                stdin=subprocess.PIPE,
+                stdin=other.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
             )
-    pipes: Any = starter.stdin, starter.stdout
-    line = _read_line(pipes[1], until)
+    output = starter.stdout
+    assert output is not None
+    line = _read_line(output, until)
     starter.kill()
     starter.wait()
     try:
-        return Hold(_upstream(line), pipes)
+        return Hold(_upstream(line), own, output)
     except ValueError:
-        for pipe in pipes:
-            pipe.close()
+        own.close()
+        output.close()
         reason = line.decode(errors="replace").strip() or "no message"
         raise StartError(f"the upstream did not start: {reason} (log: {where / 'log'})") from None
 

@@ -209,4 +209,4 @@ def test_calls_to_its_own_server_are_a_cause_if_requests_fail_or_many_wait_for_t
     assert OWN_SERVER_CALL in kinds(changed(busy, completed=100, failed={"5xx": 900}))
     [cause] = diagnosis.diagnose([changed(busy, completed=900, inside_s=0.02)])
     assert (cause.kind, cause.value, cause.threshold) == (OWN_SERVER_CALL, 3, 2.0)
-    assert "3 of its connections at once are its own" in diagnosis.clause(cause, 25)
+    assert "on average it has 3 connections to itself" in diagnosis.clause(cause, 25)

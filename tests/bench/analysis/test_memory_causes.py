@@ -163,8 +163,10 @@ def test_preload_is_lost_if_collections_copied_what_workers_shared() -> None:
 
 
 def test_preload_is_lost_if_the_use_of_objects_copied_what_workers_shared() -> None:
-    [cause] = diagnosis.find(replace(IDLE, collector=Collector(0.01, 0.05, 1, 2.0, 90.0)))
-    assert (cause.kind, cause.value) == (PRELOAD_LOST, 90.0)
+    [cause] = diagnosis.find(replace(IDLE, collector=Collector(0.01, 0.05, 1, 2.0, 90.0, 120.0)))
+    assert (cause.kind, cause.value) == (PRELOAD_LOST, 88.0)
     assert "reference count" in diagnosis.clause(cause, 8)
     assert "gc.freeze" not in diagnosis.remedy(cause)  # that would not help
-    assert kinds(replace(IDLE, collector=Collector(0.01, 0.05, 1, 2.0, 40.0))) == [NOTHING]
+    assert kinds(replace(IDLE, collector=Collector(0.01, 0.05, 1, 2.0, 40.0, 60.0))) == [NOTHING]
+    large = Collector(0.01, 0.05, 1, 2.0, 90.0, 800.0)  # most of it is still shared
+    assert kinds(replace(IDLE, collector=large)) == [NOTHING]

@@ -14,6 +14,7 @@ from typing import Any
 
 POOL = "concurrent.futures.thread"
 _forks: deque[float] = deque(maxlen=10_000)  # times at which this process forked beside threads
+_is_watched = False
 _seen: list[dict[str, Any]] = []  # at the last fork; children inherit it
 
 
@@ -23,13 +24,22 @@ def watch() -> None:
 
 
 def watch_requests() -> None:
-    """Note when this process forks while other threads run in it, from now on."""
-    os.register_at_fork(before=_note_time, after_in_child=_forks.clear)
+    """Note when this process and its children fork while other threads run in them."""
+    global _is_watched
+    if not _is_watched:
+        _is_watched = True
+        os.register_at_fork(before=_note_time, after_in_child=_forks.clear)
 
 
 def forks_between(start: float, end: float) -> int:
-    """Return how often this process forked in a window, in s of monotonic(), beside threads."""
-    return sum(start <= each < end for each in [*_forks])
+    """Return how often this process forked in a window, in s of monotonic(), beside threads.
+
+    This is twice the number of that half of the window with fewer forks, so that a pool of
+    processes that is started in the window does not count.
+    """
+    middle, times = (start + end) / 2, [*_forks]
+    halves = ((start, middle), (middle, end))
+    return 2 * min(sum(low <= each < high for each in times) for low, high in halves)
 
 
 def lost() -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ _full = 0
 _forked_from: int | None = None  # the pid of the process that created the application
 _private_mib: float | None = None  # before the collection
 _copied_mib: list[float] = []  # by each of the first full collections of a forked process
-_shared_mib: float | None = None  # with the parent, just after the fork
+_at_fork: dict[str, float | None] = {}  # the memory of this process after it was forked
 
 
 def watch_collections() -> None:
@@ -45,12 +45,11 @@ def watch_collections() -> None:
     if _note not in gc.callbacks:
         gc.callbacks.append(_note)
         _forked_from = os.getpid()
-        os.register_at_fork(after_in_child=_note_fork)
 
 
-def _note_fork() -> None:
-    global _shared_mib
-    _shared_mib = probe.memory_of(os.getpid())["shared_mib"]
+def note_fork() -> None:
+    """Note what this process shares with its parent; call it in a forked process that serves."""
+    _at_fork.update(probe.memory_of(os.getpid()))
 
 
 def _note(phase: str, info: dict[str, Any]) -> None:
@@ -87,7 +86,8 @@ def collections_between(start: float, end: float) -> dict[str, Any]:
 
     A row counts for the window in which it starts. `copied_mib` is the memory that the first full
     collections since the fork copied; None if this process created the application itself.
-    `unshared_mib` is the memory that this process shared after the fork and does not share now.
+    `shared_mib` is the memory that this process shared after the fork, and `unshared_mib` the part
+    of it that it has copied since.
     """
     rows = [*_rows, (_row_start, _total_s, _longest_s, _full)]
     own = [row for row in rows if start <= row[0] < end]
@@ -98,15 +98,22 @@ def collections_between(start: float, end: float) -> dict[str, Any]:
         "longest_s": round(max((row[2] for row in own), default=0.0), 6),
         "full": sum(row[3] for row in own),
         "copied_mib": round(sum(_copied_mib), 2) if is_forked else None,
-        "unshared_mib": _unshared_mib() if is_forked else None,
+        "shared_mib": _at_fork.get("shared_mib"),
+        "unshared_mib": _unshared_mib(),
     }
 
 
 def _unshared_mib() -> float | None:
-    shared_mib = probe.memory_of(os.getpid())["shared_mib"]
-    if _shared_mib is None or shared_mib is None:
+    """Return what is no longer shared, but at most what has become private: None is unknown.
+
+    Shared memory that was freed is no copy, and new objects are private from the start.
+    """
+    now = probe.memory_of(os.getpid())
+    shared_mib, private_mib = _at_fork.get("shared_mib"), _at_fork.get("private_mib")
+    still_mib, now_mib = now["shared_mib"], now["private_mib"]
+    if shared_mib is None or private_mib is None or still_mib is None or now_mib is None:
         return None
-    return round(max(0.0, _shared_mib - shared_mib), 2)
+    return round(max(0.0, min(shared_mib - still_mib, now_mib - private_mib)), 2)
 
 
 def freeze() -> None:

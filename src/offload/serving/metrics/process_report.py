@@ -53,6 +53,7 @@ def leave_to_children() -> None:
 def start_in_child() -> None:
     """Listen in a forked child, if its parent created an application for it."""
     if "kind" in _facts:
+        memory.note_fork()
         start(_facts["kind"], _application)
 
 

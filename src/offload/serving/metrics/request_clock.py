@@ -8,6 +8,7 @@ request 1 us (measured on CPython 3.11). The number of requests inside includes 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
@@ -239,6 +240,7 @@ def _summary(route: str, rows: Sequence[Sequence[float]]) -> dict[str, Any]:
         "route": route,
         "requests": count,
         "inside_s": round(math.fsum(row[1] for row in rows) / count, 9),
+        "median_s": round(statistics.median_low([row[1] for row in rows]), 9),
         "cpu_s": None if math.isnan(cpu_s) else round(cpu_s, 9),
         "run_s": round(math.fsum(row[3] for row in rows) / count, 9),
         "longest_s": round(max(row[3] for row in rows), 9),

@@ -26,7 +26,7 @@ from offload.loads import Arrivals
 from offload.registry import catalog
 from offload.registry.catalog import is_application
 from offload.studies.advise import overload
-from offload.studies.advise.choice import Choice, choose
+from offload.studies.advise.choice import NEAR, Choice, choose
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import LOOPS, Evidence, Question, Setup
 from offload.studies.advise.prior import MOST_CANDIDATES, MOST_USERS, Prior
@@ -36,14 +36,14 @@ from offload.upstream import Upstream
 
 SUITE = "advise"
 DESIGN = WindowDesign(has_one=True, beside_s=1.2)  # memory is read after 1 s
-FEWEST, USUAL, MOST_ROUNDS = 2, 3, 7  # rounds; for the usual ones response times have fewer loads
+FEWEST, USUAL, MOST_ROUNDS = 2, 3, 7  # rounds; until USUAL, one pass of response times is enough
 SLOW = 0.6  # share of the best rate in the first round, below which a set-up leaves
 NEIGHBOURS = 2
 # Switches of causes are measured in rounds of a block of their own, with new servers.
 SWITCH_DESIGN = WindowDesign(beside_s=1.2, reads_idle=True)
 SWITCH_ROUNDS, SWITCH_S = 3, 30.0  # rounds, and their usual time in s
 ROUND_CALLS = 6.0  # calls one after another that the measurement of a slow set-up takes
-ROUND_CYCLES = 1.5  # or so often the time in which each user has a response
+ROUND_CYCLES = 1.5  # or so many cycles: a cycle is users / rate
 LONGEST_SWITCH_S = 60.0  # s after which no third round starts
 MOST_SWITCHES = 2  # beside the set-up as it is
 MOST_MEMORY = 0.8  # share of the memory that these servers may need
@@ -309,7 +309,7 @@ class Race:
     def _after_first(self, setups: Sequence[Setup]) -> list[Setup]:
         """Drop set-ups after the first round, and add neighbours of the leader.
 
-        Those are dropped that are slow, or need more memory than the leader and are not faster.
+        Those are dropped that are slow, or slower than the leader and need more memory.
         """
         works = [each for each in self.evidence() if each.capacity and each.setup in setups]
         if not works:
@@ -328,10 +328,10 @@ class Race:
         return [*kept[:MOST_CANDIDATES], *new[:NEIGHBOURS]][: MOST_CANDIDATES + 1]
 
     def _is_behind(self, each: Evidence, leader: Evidence) -> bool:
-        """Whether a set-up can only be chosen for its response times, which are not asked for."""
+        """Whether a set-up is slower and larger, and its response times are not asked for."""
         own_mib, most_mib = each.memory_mib or 0.0, leader.memory_mib or math.inf
         needs_more = own_mib > most_mib and not each.has_same_memory(leader)
-        is_slower = (each.capacity or 0.0) <= (leader.capacity or 0.0)
+        is_slower = (each.capacity or 0.0) < NEAR * (leader.capacity or 0.0)
         return needs_more and is_slower and self.question.p99_s is None
 
     def _measure_latencies(self, upstream: Upstream | None) -> None:
