@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from offload import files
-from offload.engine.record import Kind, dataclass_from
+from offload.engine.record import T, dataclass_from
 from offload.errors import StorageError
 
 
-def load(path: Path, cls: type[Kind]) -> list[Kind]:
+def load(path: Path, cls: type[T]) -> list[T]:
     """Read the objects of a class; empty without the file. Raise StorageError if it is damaged."""
     try:
         text = files.read(path).decode()

@@ -879,7 +879,7 @@ def pairs_by_round(
 
 RENAMED = {"threads": "runtime_threads", "isolate": "dask_isolate"}  # settings until 0.2
 RENAMED_SETTING = re.compile(r"([(,])(threads|isolate)=")
-Kind = TypeVar("Kind")
+T = TypeVar("T")
 
 
 class SchemaError(ValueError):
@@ -926,7 +926,7 @@ def renamed_settings(settings: dict[str, Any]) -> dict[str, Any]:
     return {RENAMED.get(name, name): value for name, value in settings.items()}
 
 
-def dataclass_from(cls: type[Kind], values: object) -> Kind:
+def dataclass_from(cls: type[T], values: object) -> T:
     """Build a dataclass from parsed JSON; unknown fields are ignored.
 
     Raise ValueError with the path of a value that has another type than its field.
