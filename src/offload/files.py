@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 Number = TypeVar("Number", int, float)
 LARGEST = 1e20  # number in a file: larger than any measured value in any unit
-DEEPEST = 40  # levels in a file; what this program writes has up to 12
+DEEPEST = 40  # levels in a file: far more than this program writes
 TOO_DEEP = "it is nested too deeply"
 MAX_MIB = 256  # of a file that is read whole: 20 times the largest record file so far
 

@@ -87,9 +87,11 @@ def test_four_that_start_at_once_have_one_certificate() -> None:
 
 def test_kill_9_of_the_holder_ends_it() -> None:
     process, pid = _holder()
+    assert is_running(pid)
     process.kill()
     process.wait(10)
     until(lambda: not is_running(pid))
+    assert not is_running(pid)
 
 
 @pytest.mark.parametrize(("inherits", "survives"), [("h.inherit();", True), ("", False)])
@@ -279,6 +281,7 @@ def test_a_holding_ends_though_a_forked_child_has_its_descriptors() -> None:
     process, pid = _holder("import os\nif os.fork():\n    h.close()\ntime.sleep(60)")
     try:
         until(lambda: not is_running(pid))
+        assert len(psutil.Process(process.pid).children()) == 1  # it has the descriptors
     finally:
         for each in [*psutil.Process(process.pid).children(), process]:
             each.kill()

@@ -659,12 +659,8 @@ def process_reports(
     has_reports = serves_application(facts) or facts.get("external_workers")
     if sys.platform != "linux" or not has_reports:
         return []
-    try:
-        pids = [process.pid for process in ProcessTree(int(str(facts["pid"]))).members]
-    except StartError:
-        return []
     values = {"from": began, "to": ended, "each": with_each, "with_stacks": with_stacks}
-    return request_reports(pids, values, TIMEOUT_S)
+    return request_reports(_members(facts), values, TIMEOUT_S)
 
 
 def request_reports(

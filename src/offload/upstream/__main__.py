@@ -130,7 +130,7 @@ async def serve(
 
 
 def _end_with_holder(loop: asyncio.AbstractEventLoop, ending: asyncio.Event) -> None:
-    """End at the end of the standard input, which the holder writes nothing to."""
+    """Set `ending` when the standard input ends: the holder has closed it, or has died."""
     descriptor = sys.stdin.fileno()
 
     def end() -> None:

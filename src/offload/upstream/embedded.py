@@ -1,4 +1,4 @@
-"""The embedded server, which is Tornado in the process of the upstream; and what nginx shares."""
+"""The embedded server: Tornado in the upstream's process; nginx.py shares its ports and checks."""
 
 from __future__ import annotations
 

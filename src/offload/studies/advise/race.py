@@ -36,7 +36,7 @@ from offload.upstream import Upstream
 
 SUITE = "advise"
 DESIGN = WindowDesign(has_one=True, beside_s=1.2)  # memory is read after 1 s
-FEWEST, USUAL, MOST_ROUNDS = 2, 3, 7  # rounds; until USUAL, one pass of response times is enough
+FEWEST, USUAL, MOST_ROUNDS = 2, 3, 7  # rounds; response times need one pass until USUAL
 SLOW = 0.6  # share of the best rate in the first round, below which a set-up leaves
 NEIGHBOURS = 2
 # Switches of causes are measured in rounds of a block of their own, with new servers.
