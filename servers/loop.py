@@ -16,4 +16,4 @@ def serve(task: str, port: int, *, backlog: int = 1024, guard: GuardSettings | N
     async def run() -> task_clock.TimedResult:
         return await task_clock.acall(task)
 
-    tornado_app.serve_on_loop(task, run, port, backlog, guards.of_loop(task, guard))
+    tornado_app.serve_on_loop(task, run, port, backlog, guards.protect_loop(task, guard))

@@ -99,7 +99,7 @@ def measure(kind: Kind, number: int) -> FinishedGate:
             pass
     records = journal.read(folder)
     seconds = sum(measured_times(planned.blocks, records).values())
-    return gate_results.of_result(kind, number, gates.evaluate(planned, records, folder), seconds)
+    return gate_results.finish_gate(kind, number, gates.evaluate(planned, records, folder), seconds)
 
 
 def case_of(kind: Kind, number: int) -> Case:

@@ -92,12 +92,12 @@ class FinishedGate:
         return low is not None and high is not None and low <= ratio <= high
 
 
-def of_result(kind: Kind, number: int, result: GateResult, seconds: float) -> FinishedGate:
+def finish_gate(kind: Kind, number: int, result: GateResult, seconds: float) -> FinishedGate:
     """Return the finished gate of a result; `seconds` is the duration of its measurement."""
     [case] = result.cases
     change, first = case.verdict.change, result.records[0]
     is_known = change.value is not None
-    baseline, now = (RunRecords(result.records).at(place).windows() for place in (0, 1))
+    baseline, now = (RunRecords(result.records).at(case_index).windows() for case_index in (0, 1))
     return FinishedGate(
         kind=kind.name,
         number=number,

@@ -104,9 +104,9 @@ def _running_run(folder: Path, windows: Sequence[Record]) -> Iterator[None]:
             if ended.wait(1.0):
                 return
             record = windows[number % len(windows)]
-            now, place = time.time(), record.trial.place or 0
+            now, case_index = time.time(), record.trial.case_index or 0
             progress = own_progress(f"round {number}", "load", now + 1, now + 100)
-            write_progress(folder, replace(progress, places=(place,), loaded=place))
+            write_progress(folder, replace(progress, case_indexes=(case_index,), loaded=case_index))
             if number % 2:
                 trial = replace(record.trial, round=100 + number // len(windows))
                 journal.append(folder, replace(record, trial=trial))
@@ -124,7 +124,7 @@ def _running_run(folder: Path, windows: Sequence[Record]) -> Iterator[None]:
 @contextmanager
 def _page(folder: Path) -> Iterator[LivePage]:
     """Serve the page, and read its streams in a separate process."""
-    page = live.of_run(folder, IDLE_S)
+    page = live.open_run(folder, IDLE_S)
     reader = os.fork()
     if not reader:
         _read_streams(page.url)

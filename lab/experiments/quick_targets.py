@@ -89,7 +89,7 @@ def effects_of(folder: Path) -> dict[str, Effect]:
 def measure_reference() -> Path:
     """Measure the comparison blocks of `fab quick` for 40 rounds, without long runs."""
     plan = suite_plan("tornado", "published", "builtin", is_quick=True, target=None)
-    blocks = tuple(b for b in plan.blocks if not b.apart and len(b.cases) == 2)
+    blocks = tuple(b for b in plan.blocks if not b.measured_alone and len(b.cases) == 2)
     folder, _ = start_run(
         replace(plan, driver=None, blocks=blocks, rule=Fixed(rounds=ROUNDS, quick=True))
     )

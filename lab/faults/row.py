@@ -44,7 +44,7 @@ class Outcome:
     figure: str
 
 
-def of_server(is_kept: bool, found: Sequence[str], is_alive: bool) -> Outcome:
+def judge_server(is_kept: bool, found: Sequence[str], is_alive: bool) -> Outcome:
     """Return the outcome of a server: a server that has ended has not kept its promise."""
     ended = () if is_alive else ("the server ended",)
     return Outcome(is_kept and is_alive, "; ".join((*found, *ended)))

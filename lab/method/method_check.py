@@ -89,7 +89,7 @@ def check_blocks(planned: Plan, records: Sequence[Record]) -> list[CheckResult]:
     known: list[str] = []
     for number, block in enumerate(planned.blocks):
         own = RunRecords([record for record in records if record.trial.block == number])
-        first, second = (own.at(place).windows() for place in block.cases)
+        first, second = (own.at(case_index).windows() for case_index in block.cases)
         verdict = compare_windows(first, second).verdict
         if verdict.low is not None:
             is_known = planned.cases[block.cases[0]].task == KNOWN[0]

@@ -12,7 +12,7 @@ from offload.engine.builder import flag_kinds
 from offload.engine.figures import rate_of
 from offload.engine.intervals import Interval
 from offload.engine.plan import Block, Plan, Sequential
-from offload.engine.record import Record, RoundKey, by_round
+from offload.engine.record import Record, RoundKey, average_by_round
 from offload.registry import catalog
 from offload.suites import Case
 
@@ -63,7 +63,7 @@ def summarize(records: Sequence[Record]) -> list[Hop]:
     rounds: dict[str, Rounds] = {}
     for name in (*SERVERS, *PEERS):
         own = [record for record in records if record.case.server == name]
-        rates, cpu = by_round(own, rate_of), by_round(own, _cpu_ms)
+        rates, cpu = average_by_round(own, rate_of), average_by_round(own, _cpu_ms)
         if known := {which: (rates[which], 1000 * cpu[which]) for which in rates if which in cpu}:
             rounds[name] = known
     return [_hop(name, rounds, records) for name in rounds]

@@ -27,5 +27,5 @@ def serve(
         timed: task_clock.TimedResult = await run_sync(task_clock.call, task)
         return timed
 
-    protected = guards.of_threads(workers, guard)
+    protected = guards.protect_threads(workers, guard)
     tornado_app.serve(run, port, backlog, anyio_threads.Threads(task, workers), protected)

@@ -26,7 +26,7 @@ def serve(
     from offload.serving.protection import guards
 
     job = worker.create_job(task, idempotent, dask_isolate, guards.task_timeout_s(guard))
-    protected = guards.of_processes(workers, guard)
+    protected = guards.protect_processes(workers, guard)
     pool = cluster.Cluster(job, workers, scheduler, ssh, protected.resize)
 
     async def run() -> task_clock.TimedResult:

@@ -33,5 +33,5 @@ def serve(
         async def run() -> task_clock.TimedResult:
             return await get_running_loop().run_in_executor(executor, task_clock.call, task)
 
-        protected = guards.of_threads(workers, guard)
+        protected = guards.protect_threads(workers, guard)
         tornado_app.serve(run, port, backlog, protection=protected)

@@ -30,5 +30,5 @@ def serve(
         async def run() -> task_clock.TimedResult:
             return await pool.run(task_clock.call, task, idempotent=retry, timeout=timeout)
 
-        protected = guards.of_processes(workers, guard)
+        protected = guards.protect_processes(workers, guard)
         tornado_app.serve(run, port, backlog, protection=protected)

@@ -26,4 +26,4 @@ def serve(
     async def run() -> task_clock.TimedResult:
         return await pool.run(task_clock.call, task, idempotent=retry, timeout=timeout)
 
-    tornado_app.serve(run, port, backlog, pool, guards.of_processes(workers, guard))
+    tornado_app.serve(run, port, backlog, pool, guards.protect_processes(workers, guard))

@@ -23,5 +23,5 @@ def serve(
     async def run() -> task_clock.TimedResult:
         return await task_clock.acall(task)
 
-    protected = guards.of_loop(task, guard, is_replaced=True)
+    protected = guards.protect_loop(task, guard, is_replaced=True)
     prefork.serve(task, run, prefork.Port(port, backlog, processes, reuse_port), protected)

@@ -243,5 +243,5 @@ def test_two_cases_of_an_application_are_measured_side_by_side(words: str) -> No
     assert said.returncode in (0, 7), said.stderr  # 7: other processes disturbed it
     records = journal.read(journal.newest())
     assert {record.case.task for record in records} == {"app=pure:app"}
-    assert len({record.trial.place for record in records}) == 2
+    assert len({record.trial.case_index for record in records}) == 2
     assert all(record.result.rate for record in records if record.problem is None)

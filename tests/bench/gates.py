@@ -50,7 +50,7 @@ def window(made: Plan, place: int, number: int, run: str = "run", **values: Any)
     known = {
         "kind": WINDOW,
         "suite": made.suite,
-        "place": place,
+        "case_index": place,
         "round": number,
         "seed": made.seed,
     }

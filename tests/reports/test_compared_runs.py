@@ -21,9 +21,9 @@ def compared(server: str, ratio: float, suite: str = "compare") -> list[Record]:
     noise = (1.001, 0.999, 1.0, 1.001, 0.999)
     others = [rate * ratio * off for rate, off in zip(ROUNDS, noise, strict=True)]
     command = f"run_server:{server},xml"
-    one = windows(RECORD, *ROUNDS, suite=suite, block=0, place=0)
+    one = windows(RECORD, *ROUNDS, suite=suite, block=0, case_index=0)
     other = {"server": server, "command": command}
-    return one + windows(RECORD, *others, suite=suite, block=0, place=1, **other)
+    return one + windows(RECORD, *others, suite=suite, block=0, case_index=1, **other)
 
 
 @pytest.mark.parametrize("suite", ["compare", "gil"])

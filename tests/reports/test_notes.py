@@ -21,7 +21,7 @@ FASTER = tuple(2 * rate for rate in STEADY)
 
 
 def noted(*records: Record) -> list[str]:
-    return notes.of_table(rows(list(records)))
+    return notes.collect_notes(rows(list(records)))
 
 
 def with_speed(python: list[float], memory: list[float]) -> list[Record]:

@@ -316,9 +316,9 @@ def test_an_import_that_turned_the_gil_on_is_reported() -> None:
 
 
 def test_flags_and_failed_loads_are_reported_once_with_the_number_of_windows() -> None:
-    found = cost(place=0, flags=("others: 31 % of the CPU: end them",))
-    quiet = changed(RECORD, place=0, flags=())
-    failed = changed(quiet, place=1, problem="the server ended")
+    found = cost(case_index=0, flags=("others: 31 % of the CPU: end them",))
+    quiet = changed(RECORD, case_index=0, flags=())
+    failed = changed(quiet, case_index=1, problem="the server ended")
     found = replace(found, cases=replace(found.cases, records=(found.window, quiet, failed)))
     expected = [
         "problem: 4/noop_sync: 1 of 1 loads failed and are left out: the server ended",

@@ -6,7 +6,7 @@ import time
 
 from lab.faults.clients.concurrent_clients import is_served, send_at_once
 from lab.faults.machine.waiting import wait_until
-from lab.faults.row import Outcome, Row, Size, of_server
+from lab.faults.row import Outcome, Row, Size, judge_server
 from lab.faults.servers.faulty_server import faulty
 from offload.units import after
 
@@ -35,7 +35,7 @@ def inject(server: str, size: Size) -> Outcome:
     )
     in_time = after_s is not None and after_s <= size.slack * SERVED_S
     is_kept = errors == len(statuses) and per_minute <= MOST_LOG and in_time
-    return of_server(is_kept, [figure, after("served again", after_s)], alive)
+    return judge_server(is_kept, [figure, after("served again", after_s)], alive)
 
 
 ROW = Row(

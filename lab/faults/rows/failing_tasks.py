@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.faults.clients import concurrent_clients
-from lab.faults.row import Outcome, Row, Size, of_server
+from lab.faults.row import Outcome, Row, Size, judge_server
 from lab.faults.servers.faulty_server import faulty
 
 FAILURES = (
@@ -40,7 +40,7 @@ def inject(server: str, size: Size) -> Outcome:
     found += wrong
     found.append(f"lines of log: {lines}, tracebacks: {tracebacks}")
     is_kept = not wrong and not tracebacks and 1 <= lines <= MOST_LINES * len(FAILURES)
-    return of_server(is_kept, found, alive)
+    return judge_server(is_kept, found, alive)
 
 
 ROW = Row(

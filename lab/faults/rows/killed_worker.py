@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from lab.faults.clients import concurrent_clients
 from lab.faults.machine.processes import kill
 from lab.faults.machine.waiting import wait_until
-from lab.faults.row import Outcome, Row, Size, of_server
+from lab.faults.row import Outcome, Row, Size, judge_server
 from lab.faults.servers.faulty_server import faulty
 from offload.units import after, counted
 
@@ -39,7 +39,7 @@ def kill_workers(server: str, size: Size, within_s: float) -> Outcome:
         alive = target.is_alive()
     longest_s = _longest_s(samples, kills)
     in_time = longest_s is not None and longest_s <= size.slack * within_s
-    return of_server(not samples.failed and in_time, [_figure(samples, kills)], alive)
+    return judge_server(not samples.failed and in_time, [_figure(samples, kills)], alive)
 
 
 def _figure(samples: concurrent_clients.Samples, kills: Sequence[float]) -> str:

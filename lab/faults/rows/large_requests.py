@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from lab.faults.clients import raw_requests
 from lab.faults.machine.peak_memory import PeakMemory
-from lab.faults.row import Outcome, Row, Size, of_server
+from lab.faults.row import Outcome, Row, Size, judge_server
 from lab.faults.servers.faulty_server import faulty
 
 MOST_GROWTH_MIB = 5.0
@@ -74,7 +74,7 @@ def inject(server: str, size: Size) -> Outcome:
     found += [] if served == {200} else ["a good request was not served"]
     is_refused = all(_is_refusal(each) for statuses in refused.values() for each in statuses)
     is_small = grown is not None and grown <= MOST_GROWTH_MIB
-    return of_server(is_refused and is_small and served == {200}, found, alive)
+    return judge_server(is_refused and is_small and served == {200}, found, alive)
 
 
 def _is_refusal(status: int | None) -> bool:

@@ -14,7 +14,7 @@ import psutil
 from lab.faults.clients import concurrent_clients, slow_connections
 from lab.faults.clients.slow_connections import BODY, HEADERS, KINDS, READERS, slow
 from lab.faults.machine.waiting import wait_until
-from lab.faults.row import Outcome, Row, Size, of_server
+from lab.faults.row import Outcome, Row, Size, judge_server
 from lab.faults.servers.faulty_server import WORKERS, FaultyServer, faulty
 from offload.errors import MachineError
 from offload.units import after, percent, seconds
@@ -71,7 +71,7 @@ def inject(server: str, size: Size) -> Outcome:
         and (p99_s is not None and base_s is not None)
         and p99_s <= size.slack * MOST_SLOWDOWN * base_s
     )
-    return of_server(is_kept, found, alive)
+    return judge_server(is_kept, found, alive)
 
 
 def _alone(target: FaultyServer, size: Size) -> concurrent_clients.Samples:

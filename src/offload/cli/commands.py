@@ -43,7 +43,7 @@ def quick(
     Example: offload quick
     """
     plan = suite.suite_plan("tornado", "published", driver, is_quick=True, target=None)
-    together = tuple(block for block in plan.blocks if not block.apart)
+    together = tuple(block for block in plan.blocks if not block.measured_alone)
     short = replace(plan, blocks=together, rule=replace(plan.rule, budget_s=BUDGET_S))
     terminal = TerminalRunner()
     terminal.answer(suite.STUDY, terminal.measure(short, open), format)

@@ -305,7 +305,7 @@ def start_page(folder: Path) -> None:
     seconds = page_idle_s()
     announce_run(folder)
     try:
-        page = live.of_run(folder, seconds)
+        page = live.open_run(folder, seconds)
     except (UserError, OSError) as error:
         print(f"warning: {error}", file=sys.stderr)
         return

@@ -92,9 +92,9 @@ class RunComparison:
     def of(cls, records: Sequence[Record]) -> RunComparison | None:
         """Compare the cases of a run; None for any other run, or if a case has no window."""
         own = RunRecords(records)
-        one, other = (own.at(place).windows() for place in (0, 1))
+        one, other = (own.at(each).windows() for each in (0, 1))
         trials = [record.trial for record in own.windows()]
-        if not one or not other or {(t.block, t.place) for t in trials} != {(0, 0), (0, 1)}:
+        if not one or not other or {(t.block, t.case_index) for t in trials} != {(0, 0), (0, 1)}:
             return None
         first, second = (case_name(windows[-1]) for windows in (one, other))
         return cls(
@@ -129,7 +129,7 @@ def window_warnings(cases: ComparedCases) -> list[str]:
     """Return the warnings on the windows of two compared cases."""
     own = RunRecords(cases.records)
     return notes.case_warnings(
-        (name, own.at(place).records) for place, name in enumerate(cases.names)
+        (name, own.at(index).records) for index, name in enumerate(cases.names)
     )
 
 

@@ -9,7 +9,7 @@ from offload.documents.rows import Row, case_name, gil_enabled_by, share_text
 from offload.engine import figures, intervals
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL, rate_of, speed_change
 from offload.engine.intervals import outliers
-from offload.engine.record import WINDOW, Record, by_round, of_rate
+from offload.engine.record import WINDOW, Record, average_by_round, select_for_rate
 from offload.errors import Flag, UserError
 from offload.registry import catalog
 from offload.units import percent
@@ -18,7 +18,7 @@ OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
 MOST_NAMES = 100  # characters of the names of rows in a note
 
 
-def of_table(rows: Sequence[Row]) -> list[str]:
+def collect_notes(rows: Sequence[Row]) -> list[str]:
     """Return the notes on the rows of one table."""
     records = [record for row in rows for record in row.records]
     return [*_machine(records), *_flags(rows), *_row_notes(rows)]
@@ -208,7 +208,7 @@ def _derived(row: Row) -> Iterator[str]:
     estimate, design = row.estimate, intervals.sequential_design(row.first.trial.quick)
     if estimate is not None and estimate.n < design.counts[0]:
         yield f"rounds: {estimate.n} of {design.counts[0]} or more: offload resume continues it"
-    rounds = by_round(of_rate(row.windows), rate_of)
+    rounds = average_by_round(select_for_rate(row.windows), rate_of)
     for index in outliers([*rounds.values()]):
         number, rate = [*rounds][index][2], [*rounds.values()][index]
         yield f"outlier: round {number} has {rate:.2f}/s, far from the others"

@@ -49,7 +49,7 @@ from offload.documents.text import (
 )
 from offload.engine import journal
 from offload.engine.figures import Comparison, rate_of, speed_change
-from offload.engine.record import LONG, TEST, Record, by_round, of_rate
+from offload.engine.record import LONG, TEST, Record, average_by_round, select_for_rate
 from offload.errors import CANNOT_LOAD, printable
 
 
@@ -139,7 +139,7 @@ def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
         parts += [RATES if found else "", summary_table(group)]
         parts += [f"{summary_definitions(group)}\n{MORE}"]
         parts += [measured_how(group)]
-        noted = [*notes.of_table(group), *comparisons.effect_remedies(found)]
+        noted = [*notes.collect_notes(group), *comparisons.effect_remedies(found)]
         if noted:
             parts += ["Noted once for all rows:", listing(noted)]
     if differences := notes.confounded(group):
@@ -431,7 +431,7 @@ def run_values(records: Sequence[Record]) -> dict[str, object]:
     compared = comparisons.RunComparison.of(records)
     if compared is not None and not own:
         own = [_compared(compared)]
-    noted = [note for group in groups for note in (*notes.of_table(group), *_variables(group))]
+    noted = [note for group in groups for note in (*notes.collect_notes(group), *_variables(group))]
     return {
         "rows": [row_values(row) for row in found],
         "effects": own,
@@ -508,7 +508,7 @@ def row_values(row: Row) -> dict[str, object]:
         "requests_by_process": _requests_by_process(row),
         "driver": first.load.driver,
         "model": row.model,
-        "rounds": len(by_round(of_rate(row.windows), rate_of)),
+        "rounds": len(average_by_round(select_for_rate(row.windows), rate_of)),
         "availability": row.availability,
         "rate": row.rate,
         "rate_low": found.low if found else None,

@@ -19,7 +19,7 @@ from offload.engine.figures import (
 )
 from offload.engine.host import sentence
 from offload.engine.intervals import Estimate
-from offload.engine.record import TEST, WINDOW, Record, RunRecords, of_rate
+from offload.engine.record import TEST, WINDOW, Record, RunRecords, select_for_rate
 from offload.errors import Problem
 from offload.loads.engine import figures
 from offload.suites import Request
@@ -51,7 +51,7 @@ class Row:
     @property
     def _rate_records(self) -> list[Record]:
         """The records from which the rate and response times are computed, the long run first."""
-        return [*([self.long] if self.long else []), *of_rate(self.windows)]
+        return [*([self.long] if self.long else []), *select_for_rate(self.windows)]
 
     @property
     def problem(self) -> Problem | None:
@@ -96,7 +96,7 @@ class Row:
         """The mean response time of all requests in the windows, or else in the long run."""
         known = [
             (r.result.response.mean_s, r.result.completed)
-            for r in of_rate(self.windows)
+            for r in select_for_rate(self.windows)
             if r.result.response.mean_s
         ]
         weight = sum(count or 0 for _, count in known)
@@ -172,18 +172,23 @@ def rows(records: Sequence[Record]) -> list[Row]:
     with figures counts. Each single load test has its own row. Cases of one block have separate
     rows, even if they are the same.
     """
-    places: dict[tuple[object, ...], set[int | None]] = {}
+    case_indexes: dict[tuple[object, ...], set[int | None]] = {}
     for record in records:
-        places.setdefault((record.trial.block, *record.key), set()).add(record.trial.place)
+        case_indexes.setdefault((record.trial.block, *record.key), set()).add(
+            record.trial.case_index
+        )
     found: dict[tuple[object, ...], list[Record]] = {}
     for number, record in enumerate(records):
         key = (number,) if record.trial.kind == TEST else record.key
-        if record.trial.block is not None and len(places[record.trial.block, *record.key]) > 1:
-            key = (record.trial.place, *key)
+        if (
+            record.trial.block is not None
+            and len(case_indexes[record.trial.block, *record.key]) > 1
+        ):
+            key = (record.trial.case_index, *key)
         found.setdefault(key, []).append(record)
     return [
         _row(group)
-        for own in sorted(found.values(), key=lambda own: own[0].trial.place or 0)
+        for own in sorted(found.values(), key=lambda own: own[0].trial.case_index or 0)
         for group in group_by_provenance(own, provenance_of)
     ]
 

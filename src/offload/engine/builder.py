@@ -274,7 +274,10 @@ def _detect(record: Record) -> Iterator[Flag]:
         remedy = "if this is intended, set STABLE = False in the task's file"
         seen = f"{changed} responses under load had another body than the first one"
         yield Flag("bodies", seen, remedy)
-    if None not in (record.baseline.kept_s, record.baseline.alone_s) and _stall_s(record) >= STALL:
+    if (
+        None not in (record.baseline.keep_alive_s, record.baseline.alone_s)
+        and _stall_s(record) >= STALL
+    ):
         more = f"a request takes {_stall_s(record) * 1000:.0f} ms longer on a kept connection"
         remedy = "set TCP_NODELAY in the server; for uvicorn with workers, name its loop"
         yield Flag("stall", more, remedy)
@@ -336,7 +339,7 @@ def _differing_count(load: LoadFacts) -> str | None:
 
 
 def _stall_s(record: Record) -> float:
-    return (record.baseline.kept_s or 0.0) - (record.baseline.alone_s or 0.0)
+    return (record.baseline.keep_alive_s or 0.0) - (record.baseline.alone_s or 0.0)
 
 
 FEWEST = 20  # requests of a process, from which its response time is known to a quarter; a guess

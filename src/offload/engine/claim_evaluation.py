@@ -112,7 +112,7 @@ def evaluate_claim(
 
 def _case_records(case: Case, records: Sequence[Record]) -> list[Record]:
     """Return the records of a case and its quick variant, without retried attempts."""
-    return RunRecords(records).of_case(case.key, case.quick().key).last_attempts()
+    return RunRecords(records).select_case(case.key, case.quick().key).last_attempts()
 
 
 def _compare(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> Comparison:

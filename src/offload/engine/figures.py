@@ -22,9 +22,9 @@ from offload.engine.record import (
     RoundKey,
     RunRecords,
     Value,
-    by_round,
-    of_rate,
+    average_by_round,
     pairs_by_round,
+    select_for_rate,
 )
 from offload.errors import STALLED, TOO_SLOW, Flag, RunError
 from offload.loads.engine.figures import GROWTH, histogram_quantile, merge_histograms
@@ -42,11 +42,11 @@ def estimate_rate(windows: Sequence[Record]) -> Estimate:
     """Estimate a case's rate in requests/s, from the geometric mean of its windows in each round.
 
     Windows without a completed request are ignored; the value is None if there are no others.
-    Windows with `apart` are not mixed with others. The newest window determines the design (normal
-    or quick) and the target.
+    Windows with `measured_alone` are not mixed with others. The newest window determines the design
+    (normal or quick) and the target.
     """
-    windows = of_rate(windows)
-    rates = [*by_round(windows, lambda record: record.result.rate).values()]
+    windows = select_for_rate(windows)
+    rates = [*average_by_round(windows, lambda record: record.result.rate).values()]
     quanta = [max(0.0, record.result.rate_quantum or 0.0) for record in windows]
     newest = windows[-1].trial if windows else None
     design = intervals.sequential_design(newest is not None and newest.quick)
@@ -110,10 +110,10 @@ def compare_windows(
     """Compare a value of two cases, paired by round, at the last level of their run's design.
 
     `level` overrides this level, because a run stops early only at a stricter one. Rates of rounds
-    with `apart` are used only if the cases have no other rounds.
+    with `measured_alone` are used only if the cases have no other rounds.
     """
-    if value is rate_of and pairs_by_round(of_rate(one), of_rate(other), value):
-        one, other = of_rate(one), of_rate(other)
+    if value is rate_of and pairs_by_round(select_for_rate(one), select_for_rate(other), value):
+        one, other = select_for_rate(one), select_for_rate(other)
     is_quick = any(record.trial.quick for record in one)
     found = decisions.compare_pairs(
         pairs_by_round(one, other, value),
@@ -166,7 +166,7 @@ def compare_cases(
 
     `explain` adds the cause of a problem to its text.
     """
-    first, second = (RunRecords(records).at(place).windows() for place in (0, 1))
+    first, second = (RunRecords(records).at(each).windows() for each in (0, 1))
     rates = estimate_rate(first).value, estimate_rate(second).value
     for case, own, known in zip((one, other), (first, second), rates, strict=True):
         if known is None:
@@ -282,13 +282,13 @@ def measure_figure(name: str, windows: Windows, level: float) -> Measured:
     The rate is in requests/s, the 99th percentile of response times in s.
     """
     if name == P99:
-        return _response_quantile(of_rate(windows), 0.99, level)
-    return _mean([*by_round(of_rate(windows), rate_of).values()], level)
+        return _response_quantile(select_for_rate(windows), 0.99, level)
+    return _mean([*average_by_round(select_for_rate(windows), rate_of).values()], level)
 
 
 def log_ratio(baseline: Windows, windows: Windows) -> decisions.LogRatio | None:
     """Return the ratio of both rates, from the rounds in which both were measured."""
-    baseline, windows = of_rate(baseline), of_rate(windows)
+    baseline, windows = select_for_rate(baseline), select_for_rate(windows)
     return decisions.paired_ratio(pairs_by_round(baseline, windows, rate_of))
 
 

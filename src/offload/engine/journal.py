@@ -444,6 +444,9 @@ def load_plan(folder: Path) -> Plan:
         for case in values.get("cases", ()):
             if isinstance(case, dict) and isinstance(case.get("settings"), dict):
                 case["settings"] = renamed_settings(case["settings"])
+        for block in values.get("blocks", ()):
+            if isinstance(block, dict) and "apart" in block:
+                block["measured_alone"] = block.pop("apart")  # until 0.3
         return _validated_plan(values)
     except OSError as error:
         what = f"{path}: {error.strerror}"
@@ -496,11 +499,11 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
     for case in values["cases"]:
         _check_names(Case, case)
     _check_values(plan)
-    places = {*range(len(plan.cases))}
+    case_indexes = {*range(len(plan.cases))}
     for block in plan.blocks:
         if not block.cases:
             raise ValueError("a block has no case")
-        if not {*block.cases} <= places:
+        if not {*block.cases} <= case_indexes:
             raise ValueError(f"a block has cases {block.cases}, but there are {len(plan.cases)}")
         own = {*block.cases}
         if len(own) < len(block.cases) or len({*block.pairs}) < len(block.pairs):
@@ -576,30 +579,30 @@ def read_planned_if_any(folder: Path, plan: Plan | None = None) -> list[Record]:
 
 def filter_planned(plan: Plan, records: Sequence[Record]) -> list[Record]:
     """Return the records whose case, block and round are in the plan."""
-    places = [frozenset(block.cases) for block in plan.blocks]
-    return [record for record in records if _is_planned(plan, places, record)]
+    blocks = [frozenset(block.cases) for block in plan.blocks]
+    return [record for record in records if _is_planned(plan, blocks, record)]
 
 
-def _is_planned(plan: Plan, places: Sequence[frozenset[int]], record: Record) -> bool:
+def _is_planned(plan: Plan, blocks: Sequence[frozenset[int]], record: Record) -> bool:
     trial = record.trial
     if trial.kind == TEST:
         return True
-    if trial.place is not None and not 0 <= trial.place < len(plan.cases):
+    if trial.case_index is not None and not 0 <= trial.case_index < len(plan.cases):
         return False
-    if trial.kind != WINDOW or trial.block is None or not places:  # advice numbers its own blocks
+    if trial.kind != WINDOW or trial.block is None or not blocks:  # advice numbers its own blocks
         return True
-    if not 0 <= trial.block < len(places) or trial.place not in places[trial.block]:
+    if not 0 <= trial.block < len(blocks) or trial.case_index not in blocks[trial.block]:
         return False
     return trial.round is not None and 1 <= trial.round <= plan.rule.counts[-1]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run with its records of a suite; `lack` is the reason if it is incomplete, else None."""
+    """One run with its records of a suite; `incomplete_because` is None if it is complete."""
 
     folder: Path
     records: Sequence[Record]
-    lack: str | None
+    incomplete_because: str | None
 
     @property
     def has_rate(self) -> bool:
@@ -616,13 +619,19 @@ def newest_of_suite(suite: str) -> tuple[Run | None, list[str]]:
     found: list[Run] = []
     for folder in sorted(_folders(suite), key=lambda path: path.name, reverse=True):
         found.append(read_suite_run(folder, suite))
-        if found[-1].lack is None:
+        if found[-1].incomplete_because is None:
             break
     if not found:
         return None, []
-    best = min(found, key=lambda run: (run.lack is not None, not run.has_rate))  # newest of equals
+    best = min(
+        found, key=lambda run: (run.incomplete_because is not None, not run.has_rate)
+    )  # newest of equals
     newer = found[: found.index(best) + 1]
-    return best, [f"{run.folder.name} {run.lack}" for run in newer if run.lack is not None]
+    return best, [
+        f"{run.folder.name} {run.incomplete_because}"
+        for run in newer
+        if run.incomplete_because is not None
+    ]
 
 
 def newest_unfinished() -> Path:

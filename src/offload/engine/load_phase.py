@@ -98,7 +98,7 @@ def measure_baseline(
     if not is_again:
         workload.check_timeout(case, server_facts, first.alone_s)
     needs_kept = case.keep_alive and not is_again
-    kept_s = workload.keep_alive_s(url, first.alone_s, request) if needs_kept else None
+    keep_alive_s = workload.keep_alive_s(url, first.alone_s, request) if needs_kept else None
     baseline_flags: tuple[Flag, ...] = ()
     if not first.stable and catalog.has_constant_bodies(case.task, case.path):
         remedy = "if this is intended, set STABLE = False in the task's file"
@@ -106,7 +106,7 @@ def measure_baseline(
     found = Baseline(
         alone_s=round(first.alone_s, 6),
         each_s=tuple(round(each_s, 6) for each_s in first.each_s),
-        kept_s=None if kept_s is None else round(kept_s, 6),
+        keep_alive_s=None if keep_alive_s is None else round(keep_alive_s, 6),
         body_sha256=first.body_sha256,
         body_bytes=len(first.body),
         is_stable=is_stable(first, case),

@@ -50,7 +50,7 @@ class Round:
 class LongRun:
     """A contiguous run of one case with the plan's driver."""
 
-    place: int
+    case_index: int
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Plan:
     Each of `blocks` is measured with `builtin` in rounds, whose order `seed` determines, until
     `rule` ends it. Then each case has one long run with `driver` (None: no long runs). `missing` is
     the reason why `driver` is not the published tool; None if it is, or if the user chose it.
-    `sampled` are the places of the cases whose stacks are sampled after the first round.
+    `sampled` are the indexes of the cases whose stacks are sampled after the first round.
     """
 
     suite: str
@@ -99,22 +99,22 @@ class Plan:
         return [BlockState(block, own.get(n, [])) for n, block in enumerate(self.blocks)]
 
     def long_runs_due(self, records: Records) -> list[int]:
-        """Return the places of the cases without a long run, in the order of the table.
+        """Return the indexes of the cases without a long run, in the order of the table.
 
         Cases that could not be measured at all are not due.
         """
         if self.driver is None:
             return []
-        done = {record.trial.place for record in records if record.trial.kind == LONG}
-        unavailable = {record.trial.place for record in records if record.is_unavailable}
-        measured = {record.trial.place for record in records if record.result.rate}
+        done = {record.trial.case_index for record in records if record.trial.kind == LONG}
+        unavailable = {record.trial.case_index for record in records if record.is_unavailable}
+        measured = {record.trial.case_index for record in records if record.result.rate}
         done |= unavailable - measured
-        return [place for place in range(len(self.cases)) if place not in done]
+        return [index for index in range(len(self.cases)) if index not in done]
 
     def long_runs_s(self, records: Records) -> float:
         """Return the expected time of all due long runs in s."""
         due = self.long_runs_due(records)
-        return sum(self.cases[place].seconds + LONG_RUN_OVERHEAD_S for place in due)
+        return sum(self.cases[index].seconds + LONG_RUN_OVERHEAD_S for index in due)
 
     @property
     def is_masked(self) -> bool:
@@ -123,7 +123,7 @@ class Plan:
 
     def title(self, block: int) -> str:
         """Return a short name of a block: what its cases have in common."""
-        cases = [self.cases[place] for place in self.blocks[block].cases]
+        cases = [self.cases[index] for index in self.blocks[block].cases]
         if len(cases) == 1:
             return cases[0].name
         tasks = list(dict.fromkeys(case.task for case in cases))
@@ -167,8 +167,8 @@ class StoppingRule(ABC):
         left_s = self.left_for_rounds_s(plan, records)
         if not has_long_run and (due := self.due(plan, records, left_s)):
             return due[0]
-        places = plan.long_runs_due(records)
-        return LongRun(places[0]) if places else None
+        case_indexes = plan.long_runs_due(records)
+        return LongRun(case_indexes[0]) if case_indexes else None
 
     def due(self, plan: Plan, records: Records, left_s: float | None = None) -> list[Round]:
         """Return the rounds that are due before the next analysis of any block, in their order.
@@ -185,13 +185,13 @@ class StoppingRule(ABC):
     def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
         """Whether a block needs no further round."""
 
-    def places(self, plan: Plan, each: Round, records: Records) -> list[int]:
-        """Return the places of the cases that a round measures, without hopeless ones."""
+    def case_indexes(self, plan: Plan, each: Round, records: Records) -> list[int]:
+        """Return the indexes of the cases that a round measures, without hopeless ones."""
         return [*plan.states(records)[each.block].windows]
 
     def may_retry(self, plan: Plan, records: Records, each: Round) -> bool:
         """Whether a round has a measurable case, and its retry fits beside all due rounds."""
-        if not self.places(plan, each, records):
+        if not self.case_indexes(plan, each, records):
             return False
         left_s = self.left_for_rounds_s(plan, records)
         if left_s is None:
@@ -259,9 +259,9 @@ class Sequential(StoppingRule):
     A block with pairs is decided if each pair has a verdict at the stopping level of the design,
     and a block without pairs if the half-width of every rate is within the target. With a time
     budget, a block of several cases without pairs is never decided by its rates: it uses all of the
-    budget. If a case was loaded for too long, and if the cases run apart, the next analysis ends
-    the block. If time remains after all blocks are decided, more rounds follow: those that narrow a
-    wide interval most per second.
+    budget. If a case was loaded for too long, and if the cases are measured alone, the next
+    analysis ends the block. If time remains after all blocks are decided, more rounds follow: those
+    that narrow a wide interval most per second.
     """
 
     @property
@@ -337,7 +337,7 @@ def comparison_plan(name: str, one: Case, other: Case, is_quick: bool) -> Plan:
 
 def _ends_at_next(state: BlockState) -> bool:
     """Whether a block ends at its next analysis even if it is unresolved."""
-    return state.block.apart or state.has_maximum_load
+    return state.block.measured_alone or state.has_maximum_load
 
 
 def _missing(state: BlockState, count: int) -> list[int]:
@@ -374,19 +374,19 @@ class Block:
     """The `cases` of a block and the `pairs` that are compared, as indexes of the plan's cases.
 
     The ratio of a pair is its second case over its first. A block without pairs measures rates.
-    With `apart` its servers run one after the other, to measure their memory: servers that run at
-    the same time share pages, so the memory of each is unknown.
+    With `measured_alone` its servers run one after the other, to measure their memory: servers that
+    run at the same time share pages, so the memory of each is unknown.
     """
 
     cases: tuple[int, ...]
     pairs: tuple[Pair, ...] = ()
-    apart: bool = False
+    measured_alone: bool = False
 
 
 def form_blocks(
     cases: Sequence[Case],
     pairs: Iterable[tuple[Case, Case]] = (),
-    apart: Iterable[tuple[Case, Case]] = (),
+    by_memory: Iterable[tuple[Case, Case]] = (),
 ) -> tuple[Block, ...]:
     """Divide cases into blocks, in the order of their first cases.
 
@@ -394,16 +394,16 @@ def form_blocks(
     Pairs with a case that is not in `cases` are ignored. A group of more than MOST cases or
     MOST_WORKERS workers is divided into blocks that all contain its first case; if that separates a
     pair, the pair has an additional block.
-    Each pair of `apart`, whose memory is compared, also has an additional block.
+    Each pair of `by_memory`, whose memory is compared, also has an additional block.
     """
-    places = {_identity(case): place for place, case in enumerate(cases)}
-    given = _places_of_pairs(places, pairs)
+    case_indexes = {_identity(case): index for index, case in enumerate(cases)}
+    given = _indexes_of_pairs(case_indexes, pairs)
     wanted = list(dict.fromkeys([*given, *_executor_pairs(cases), *_python_pairs(cases)]))
     groups = _groups(cases, wanted)
     sizes = [count_workers(case) for case in cases]
     blocks = [block for group in groups for block in _blocks(group, wanted, sizes)]
-    by_memory = dict.fromkeys(_places_of_pairs(places, apart))
-    return (*blocks, *(Block(pair, (pair,), apart=True) for pair in by_memory))
+    for_memory = dict.fromkeys(_indexes_of_pairs(case_indexes, by_memory))
+    return (*blocks, *(Block(pair, (pair,), measured_alone=True) for pair in for_memory))
 
 
 def count_workers(case: Case) -> int:
@@ -413,11 +413,14 @@ def count_workers(case: Case) -> int:
     return int(str(processes)) * int(str(case.settings.get(size or "", WORKERS)))
 
 
-def _places_of_pairs(
-    places: Mapping[tuple[object, ...], int], pairs: Iterable[tuple[Case, Case]]
+def _indexes_of_pairs(
+    case_indexes: Mapping[tuple[object, ...], int], pairs: Iterable[tuple[Case, Case]]
 ) -> list[Pair]:
-    """Return the places of both cases of each pair; omit pairs with an unknown case."""
-    found = [(places.get(_identity(one)), places.get(_identity(other))) for one, other in pairs]
+    """Return the indexes of both cases of each pair; omit pairs with an unknown case."""
+    found = [
+        (case_indexes.get(_identity(one)), case_indexes.get(_identity(other)))
+        for one, other in pairs
+    ]
     return [(a, b) for a, b in found if a is not None and b is not None and a != b]
 
 
@@ -442,7 +445,7 @@ def _python_pairs(cases: Sequence[Case]) -> list[Pair]:
 
 
 def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
-    """Return the groups of cases, as places: cases connected by a pair or by the same work."""
+    """Return the groups of cases, as indexes: cases connected by a pair or by the same work."""
     first: dict[tuple[object, ...], int] = {}
     same_work = [(first.setdefault(_work(case), n), n) for n, case in enumerate(cases)]
     group_of = [*range(len(cases))]
@@ -451,8 +454,8 @@ def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
         if low != high:
             group_of = [low if group == high else group for group in group_of]
     groups: dict[int, list[int]] = {}
-    for place, group in enumerate(group_of):
-        groups.setdefault(group, []).append(place)
+    for index, group in enumerate(group_of):
+        groups.setdefault(group, []).append(index)
     return [*groups.values()]
 
 
@@ -469,7 +472,7 @@ def _blocks(group: Sequence[int], wanted: Sequence[Pair], sizes: Sequence[int]) 
 
 def _fits(part: Sequence[int], sizes: Sequence[int]) -> bool:
     """Whether the servers of these cases may run at the same time."""
-    all_workers = sum(sizes[place] for place in part)
+    all_workers = sum(sizes[index] for index in part)
     return len(part) <= MOST and (all_workers <= MOST_WORKERS or len(part) <= 2)
 
 
@@ -477,11 +480,11 @@ def _divide(group: Sequence[int], pairs: Sequence[Pair], sizes: Sequence[int]) -
     """Divide a group into parts that all have its first case; pairs stay together if they fit."""
     first = group[0]
     parts = [[first]]
-    for place in group[1:]:
-        if any(place in part for part in parts):
+    for index in group[1:]:
+        if any(index in part for part in parts):
             continue
-        partners = [other for pair in pairs if place in pair for other in pair]
-        new = [n for n in dict.fromkeys([place, *partners]) if not any(n in p for p in parts)]
+        partners = [other for pair in pairs if index in pair for other in pair]
+        new = [n for n in dict.fromkeys([index, *partners]) if not any(n in p for p in parts)]
         if not _fits([*parts[-1], *new], sizes):
             parts.append([first])
         for each in new:
@@ -524,10 +527,10 @@ class BlockState:
 
     @cached_property
     def windows(self) -> Mapping[int, list[Record]]:
-        """The windows of each case by its place, without those of hopeless cases."""
+        """The windows of each case by its index, without those of hopeless cases."""
         own = RunRecords(self.records)
-        windows = {place: own.at(place).windows() for place in self.block.cases}
-        return {place: found for place, found in windows.items() if not is_hopeless(found)}
+        windows = {index: own.at(index).windows() for index in self.block.cases}
+        return {index: found for index, found in windows.items() if not is_hopeless(found)}
 
     @property
     def is_hopeless(self) -> bool:
@@ -585,7 +588,7 @@ class BlockState:
         """
         rates: dict[tuple[int | None, int | None], list[float | None]] = {}
         for record in (record for found in self.windows.values() for record in found):
-            key = (record.trial.round, record.trial.place)
+            key = (record.trial.round, record.trial.case_index)
             rates.setdefault(key, []).append(record.result.rate)
         repeated = [found for found in rates.values() if len(found) > 1]
         return bool(repeated) and all(map(_agree, repeated))
@@ -644,19 +647,23 @@ def measured_times(
     """Return the duration in s of each attempt of a round, by (block, round, attempt).
 
     The phases of a round other than `load` are counted once, because its windows share them. In a
-    block that runs `apart` they are counted once for each case.
+    block that runs `measured_alone` they are counted once for each case.
     """
     times: dict[tuple[int | None, int | None, int], float] = {}
-    places: set[tuple[int | None, int | None, int, int | None]] = set()
+    seen: set[tuple[int | None, int | None, int, int | None]] = set()
     for record in records:
         trial = record.trial
         if trial.kind != WINDOW:
             continue
         attempt = (trial.block, trial.round, trial.attempt)
         is_first = attempt not in times
-        if trial.block is not None and 0 <= trial.block < len(blocks) and blocks[trial.block].apart:
-            is_first = (*attempt, trial.place) not in places
-            places.add((*attempt, trial.place))
+        if (
+            trial.block is not None
+            and 0 <= trial.block < len(blocks)
+            and blocks[trial.block].measured_alone
+        ):
+            is_first = (*attempt, trial.case_index) not in seen
+            seen.add((*attempt, trial.case_index))
         phases = trial.phases.values() if is_first else [trial.phases.get("load", 0.0)]
         times[attempt] = times.get(attempt, 0.0) + sum(phases)
     return times

@@ -27,7 +27,7 @@ from offload import files
 from offload.engine import journal
 from offload.engine.figures import estimate_rate, find_disturbance, median_of, rate_of
 from offload.engine.plan import Plan
-from offload.engine.record import LONG, Record, RunRecords, by_round, dataclass_from
+from offload.engine.record import LONG, Record, RunRecords, average_by_round, dataclass_from
 from offload.suites import Case
 from offload.units import number, percent
 
@@ -72,16 +72,16 @@ class Progress:
             remove_progress(self._folder)
 
     def begin(
-        self, step: str, title: str, places: Sequence[int] = (), retry_s: float = 0.0
+        self, step: str, title: str, case_indexes: Sequence[int] = (), retry_s: float = 0.0
     ) -> None:
-        """Start a step, such as a round of a block, of the cases at `places` in the plan.
+        """Start a step, such as a round of a block, of the cases at `case_indexes` in the plan.
 
         `title` names these cases. `retry_s` is the expected time of a retry, which is not one of
         the rounds that are due.
         """
         self._step, self._title = step, title
         self._ends = time.monotonic() + self._expected_s(retry_s)
-        self._now = replace(self._now, step=f"{step}: {title}", places=tuple(places))
+        self._now = replace(self._now, step=f"{step}: {title}", case_indexes=tuple(case_indexes))
         if not self._has_table:
             print(f"{self._line()}", file=sys.stderr, flush=True)
 
@@ -107,12 +107,12 @@ class Progress:
             self._rows.add(found)
         retry = self._retry if found[0].trial.attempt > 1 else ""
         rates = []
-        places = list(dict.fromkeys(record.trial.place for record in found))
-        for place in places:
-            own = [record for record in found if record.trial.place == place]
-            rate = next(iter(by_round(own, rate_of).values()), None)
+        case_indexes = list(dict.fromkeys(record.trial.case_index for record in found))
+        for index in case_indexes:
+            own = [record for record in found if record.trial.case_index == index]
+            rate = next(iter(average_by_round(own, rate_of).values()), None)
             shown = "no rate" if rate is None else f"{rate:.2f}/s"
-            name = f"{self._plan.cases[place or 0].name} " if len(places) > 1 else ""
+            name = f"{self._plan.cases[index or 0].name} " if len(case_indexes) > 1 else ""
             rates.append(f"{name}{self._reason(own[-1]) or shown}")
         if not self._has_table or retry or any(r.problem for r in found):
             self._print(f"[{self._step}] {self._title}: {', '.join(rates)}{retry}")
@@ -142,8 +142,8 @@ class Progress:
     def _expected_s(self, retry_s: float = 0.0) -> float:
         return self._plan.rule.left_s(self._plan, self._records, retry_s)
 
-    def _phase_of(self, place: int) -> str:
-        return self._now.phase_of(place)
+    def _phase_of(self, index: int) -> str:
+        return self._now.phase_of(index)
 
     def _line(self) -> str:
         step = f"[{self._step}] {self._title}"
@@ -282,27 +282,27 @@ class CaseRows:
         self.version = 0
         self.rows = [CaseRow(case.name) for case in cases]
         self._planned = len(cases)
-        self._places: dict[Hashable, int] = {}
-        for place, case in enumerate(cases):
-            self._places.setdefault(case.key, place)
+        self._case_indexes: dict[Hashable, int] = {}
+        for index, case in enumerate(cases):
+            self._case_indexes.setdefault(case.key, index)
 
     def add(self, records: Sequence[Record]) -> None:
         """Add records to their rows."""
         changed = {self._place_of(record): record for record in records}
         for record in records:
             self.rows[self._place_of(record)].records.append(record)
-        for place in changed:
-            self.rows[place].compute()
+        for index in changed:
+            self.rows[index].compute()
         self.version += bool(changed)
 
     def _place_of(self, record: Record) -> int:
-        place = record.trial.place
-        if place is not None and 0 <= place < self._planned:
-            return place
-        if record.key not in self._places:
-            self._places[record.key] = len(self.rows)
+        index = record.trial.case_index
+        if index is not None and 0 <= index < self._planned:
+            return index
+        if record.key not in self._case_indexes:
+            self._case_indexes[record.key] = len(self.rows)
             self.rows.append(CaseRow(record.case.id))
-        return self._places[record.key]
+        return self._case_indexes[record.key]
 
 
 def _rate_cell(windows: Sequence[Record], records: Sequence[Record]) -> str:
@@ -328,8 +328,8 @@ CLOCK_S = 5.0  # the start of a process may differ by this much after the clock 
 class RunProgress:
     """What a run does now.
 
-    `step` names the round or long run, and `places` are its cases in the plan. In a `phase` in
-    which one case is loaded, `loaded` is its place. `phase_ends` and `ends` are expected Unix
+    `step` names the round or long run, and `case_indexes` are its cases in the plan. In a `phase`
+    in which one case is loaded, `loaded` is its index. `phase_ends` and `ends` are expected Unix
     times, `ends` that of the run, at least. `pid` and `started` identify the process that measures.
     """
 
@@ -339,7 +339,7 @@ class RunProgress:
     phase: str
     phase_ends: float
     ends: float
-    places: tuple[int, ...] = ()
+    case_indexes: tuple[int, ...] = ()
     loaded: int | None = None
 
     @property
@@ -352,11 +352,11 @@ class RunProgress:
         except (psutil.Error, ValueError, OverflowError):
             return False
 
-    def phase_of(self, place: int) -> str:
+    def phase_of(self, index: int) -> str:
         """Return the phase of a case; empty if it is not measured now."""
-        if place not in self.places:
+        if index not in self.case_indexes:
             return ""
-        return self.phase if self.loaded in (None, place) else "wait"
+        return self.phase if self.loaded in (None, index) else "wait"
 
 
 @functools.cache

@@ -36,10 +36,10 @@ class Trial:
     Its `kind` is "window": one of several short loads by builtin in a `round` of a `block`, in an
     `order` that `seed` determines; "long": one contiguous load, by the published tool, or by
     builtin at a fixed rate to measure response times; or "test": a load of a server that a user
-    started. `place` is the index of the case in the plan. attempt=2 is the automatic retry of a
-    flagged round: only the last attempt counts. `apart`: the other servers of its block did not run
-    at the same time. `quick` and `target` are those of the plan. `phases` are durations in seconds.
-    `machine` is the name of the machine in run.json.
+    started. `case_index` is its place in the plan. attempt=2 is the automatic retry of a
+    flagged round: only the last attempt counts. `measured_alone`: the other servers of its block
+    did not run at the same time. `quick` and `target` are those of the plan. `phases` are durations
+    in seconds. `machine` is the name of the machine in run.json.
     """
 
     run: str
@@ -47,12 +47,12 @@ class Trial:
     kind: str = TEST
     suite: str | None = None
     block: int | None = None
-    place: int | None = None
+    case_index: int | None = None
     round: int | None = None
     order: int | None = None
     seed: int | None = None
     attempt: int = 1
-    apart: bool = False
+    measured_alone: bool = False
     quick: bool = False
     target: float | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
@@ -125,16 +125,16 @@ class ServerFacts:
 class Baseline:
     """The first requests, before the load.
 
-    `alone_s` is the median response time of single requests, each on a new connection, and `kept_s`
-    that of requests on one kept connection, without the first one. `each_s` are the times of which
-    `alone_s` is the median. `body_bytes` is the length of the first response's body, and `content`
-    the part of it that its suite compares. With `is_stable` every response under load must have the
-    same body.
+    `alone_s` is the median response time of single requests, each on a new connection, and
+    `keep_alive_s` that of requests on one kept connection, without the first one. `each_s` are the
+    times of which `alone_s` is the median. `body_bytes` is the length of the first response's body,
+    and `content` the part of it that its suite compares. With `is_stable` every response under load
+    must have the same body.
     """
 
     alone_s: float | None = None
     each_s: tuple[float, ...] = ()
-    kept_s: float | None = None
+    keep_alive_s: float | None = None
     body_sha256: str | None = None
     body_bytes: int | None = None
     is_stable: bool | None = None
@@ -800,19 +800,21 @@ class RunRecords:
 
     records: Sequence[Record]
 
-    def of_case(self, *keys: tuple[object, ...]) -> RunRecords:
+    def select_case(self, *keys: tuple[object, ...]) -> RunRecords:
         """Return the records of one case, which may have several keys."""
         return RunRecords([record for record in self.records if record.key in keys])
 
-    def at(self, place: int) -> RunRecords:
+    def at(self, case_index: int) -> RunRecords:
         """Return the records of the case at a place in the plan."""
-        return RunRecords([record for record in self.records if record.trial.place == place])
+        return RunRecords(
+            [record for record in self.records if record.trial.case_index == case_index]
+        )
 
     def last_attempts(self) -> list[Record]:
         """Return the records without those of attempts that were retried."""
         trials = [record.trial for record in self.records]
         rounds = [
-            (record.key, trial.place, trial.run, trial.kind, trial.block, trial.round)
+            (record.key, trial.case_index, trial.run, trial.kind, trial.block, trial.round)
             for record, trial in zip(self.records, trials, strict=True)
         ]
         last = dict(zip(rounds, (trial.attempt for trial in trials), strict=True))
@@ -845,17 +847,17 @@ def _command(record: Record) -> list[str]:
     return [word.replace(url, "{url}") if url else word for word in record.load.argv or ()]
 
 
-def of_rate(windows: Sequence[Record]) -> Sequence[Record]:
+def select_for_rate(windows: Sequence[Record]) -> Sequence[Record]:
     """Return the windows from which a case's rate is computed.
 
-    These are the windows with the other servers of the block running. Windows with `apart` measure
-    memory, and are used only if there are no others: a server is a little faster if no idle servers
-    run at the same time.
+    These are the windows with the other servers of the block running. Windows with
+    `measured_alone` measure memory, and are used only if there are no others: a server is a little
+    faster if no idle servers run at the same time.
     """
-    return [record for record in windows if not record.trial.apart] or windows
+    return [record for record in windows if not record.trial.measured_alone] or windows
 
 
-def by_round(windows: Sequence[Record], value: Value) -> Mapping[RoundKey, float]:
+def average_by_round(windows: Sequence[Record], value: Value) -> Mapping[RoundKey, float]:
     """Return the geometric mean of a value over the windows of one case in each round.
 
     Rounds without a value are omitted. Values of 0 or less are ignored, and so are windows with a
@@ -873,12 +875,16 @@ def pairs_by_round(
     one: Sequence[Record], other: Sequence[Record], value: Value
 ) -> list[tuple[float, float]]:
     """Return the pairs of values of two cases, for each round in which both have a value."""
-    first, second = by_round(one, value), by_round(other, value)
+    first, second = average_by_round(one, value), average_by_round(other, value)
     return [(found, second[which]) for which, found in first.items() if which in second]
 
 
 RENAMED = {"threads": "runtime_threads", "isolate": "dask_isolate"}  # settings until 0.2
 RENAMED_SETTING = re.compile(r"([(,])(threads|isolate)=")
+RENAMED_FIELDS = {  # until 0.3
+    "trial": {"place": "case_index", "apart": "measured_alone"},
+    "baseline": {"kept_s": "keep_alive_s"},
+}
 T = TypeVar("T")
 
 
@@ -910,7 +916,11 @@ def from_line(line: str) -> Record:
 
 
 def _rename(values: dict[str, Any]) -> None:
-    """Rename what versions until 0.2 wrote: the program in a command, and some settings."""
+    """Rename what earlier versions wrote: fields, the program in a command, some settings."""
+    for group, names in RENAMED_FIELDS.items():
+        if isinstance(own := values.get(group), dict):
+            for old in names.keys() & own.keys():
+                own[names[old]] = own.pop(old)
     case, server = values.get("case"), values.get("server")
     if isinstance(case, dict):
         for name in ("id", "command"):

@@ -117,41 +117,43 @@ class ActiveRun:
             case Round():
                 found = self._round(step)
             case LongRun():
-                found = [self._long_run(step.place)]
+                found = [self._long_run(step.case_index)]
             case OpenLoop():
                 found = self._open_loop(step)
         self._keep(found)
 
     def _round(self, each: Round) -> list[Record]:
-        """Measure the cases of a block together, or one after the other if they run apart."""
+        """Measure the cases of a block together, or one after the other."""
         plan, step, retry_s = self.plan, f"round {each.number}", 0.0
-        places = plan.rule.places(plan, each, self.records)
+        case_indexes = plan.rule.case_indexes(plan, each, self.records)
         if each.attempt > 1:
             step = f"{step}, retry"
             retry_s = round_time(plan.blocks, self.records, each.block, each.number)
             self.progress.retry([*_last_round(self.records)[1].values()])
-        self.progress.begin(step, plan.title(each.block), places, retry_s)
-        cases = {place: plan.cases[place] for place in places}
+        self.progress.begin(step, plan.title(each.block), case_indexes, retry_s)
+        cases = {index: plan.cases[index] for index in case_indexes}
         block = plan.blocks[each.block]
         known = {"block": each.block, "round": each.number, "attempt": each.attempt}
-        trial = self._trial(WINDOW, **known, apart=block.apart)
+        trial = self._trial(WINDOW, **known, measured_alone=block.measured_alone)
         design = MANY_ROUNDS
         if not plan.rule.has_short_rounds:
             is_steady = plan.states(self.records)[each.block].is_steady
             design = WindowDesign(is_steady, workload.LONGER_WINDOW)
         if each.number == 1:
             design = replace(design, sampled=plan.sampled)
-        parts = [{place: case} for place, case in cases.items()] if block.apart else [cases]
+        parts = (
+            [{index: case} for index, case in cases.items()] if block.measured_alone else [cases]
+        )
         found: list[Record] = []
         for part in parts:
             report, has_gil = self.progress.phase, each.number == 1
             found += measure_round(part, trial, self.upstream, report, has_gil, design)
         return self._with_other_time(found)
 
-    def _long_run(self, place: int) -> Record:
-        case = self.plan.cases[place]
-        self.progress.begin("long run", case.name, [place])
-        trial, upstream = self._trial(LONG, place=place), self._upstream_of(case)
+    def _long_run(self, index: int) -> Record:
+        case = self.plan.cases[index]
+        self.progress.begin("long run", case.name, [index])
+        trial, upstream = self._trial(LONG, case_index=index), self._upstream_of(case)
         if isinstance(upstream, UserError):
             return _without_upstream(case, trial, upstream)
         return long_run(case, self.plan.driver or "builtin", trial, upstream, self.progress.phase)
@@ -162,7 +164,10 @@ class ActiveRun:
         load_s = max(open_loop_s(step.rate), step.seconds)
         self.progress.phase("load", load_s, 0)
         arrivals = [Arrivals(step.rate, step.arrivals)]
-        trial, upstream = self._trial(LONG, place=0, round=step.number), self._upstream_of(case)
+        trial, upstream = (
+            self._trial(LONG, case_index=0, round=step.number),
+            self._upstream_of(case),
+        )
         if isinstance(upstream, UserError):
             return [_without_upstream(case, trial, upstream)]
         warm_s = OPEN_LOOP_WARM_S
@@ -253,9 +258,10 @@ class WindowDesign:
     """The windows of each case in a round: one instead of two, and their length.
 
     `beside_s` is the minimum length in s of a window in a block of several servers. `sampled` are
-    the places of the cases whose stacks are sampled after all windows. With `reads_idle` the memory
-    of each server is read after all windows, before and after a garbage collection. `is_probe`: a
-    load without responses stops soon, and is repeated with fewer users if requests are slow.
+    the indexes of the cases whose stacks are sampled after all windows. With `reads_idle` the
+    memory of each server is read after all windows, before and after a garbage collection.
+    `is_probe`: a load without responses stops soon, and is repeated with fewer users if requests
+    are slow.
     `is_known`: the response time of a request alone is known, so that a slow one is sent once.
     """
 
@@ -274,7 +280,7 @@ MANY_ROUNDS = WindowDesign(has_one=True)  # if the time budget is too short for 
 class StartedServer:
     """A case of the round and its started server, which may not be ready yet."""
 
-    place: int
+    case_index: int
     case: Case
     facts: CaseFacts
     upstream: Upstream | None
@@ -288,7 +294,7 @@ class StartedServer:
     def stop(self, trial: Trial, error: UserError) -> Record:
         """Stop a server that cannot be measured; return the record of its error."""
         server.stop(self.running, server.SHORT_DRAIN)
-        trial = replace(trial, place=self.place)
+        trial = replace(trial, case_index=self.case_index)
         return builder.unavailable(trial, self.facts, self.case.settings, error)
 
 
@@ -326,7 +332,7 @@ class ReadyServer:
             case, load = replace(case, users=users), workload.reduce_users(load, users)
         placement = self.started.case.placement
         if placement.hosts:
-            load = workload.of_fixed_length(load, workload.cycle_s(case, self.facts, self.before))
+            load = workload.fix_length(load, workload.cycle_s(case, self.facts, self.before))
         started = time.monotonic()
         loaded = load_phase.run(
             load,
@@ -340,7 +346,7 @@ class ReadyServer:
         )
         load_s = round(time.monotonic() - started, 3)
         loaded = self._with_explanation(loaded)
-        trial = replace(trial, place=self.started.place, phases={"load": load_s})
+        trial = replace(trial, case_index=self.started.case_index, phases={"load": load_s})
         facts = builder.with_gil(self.facts, loaded.gil_state)
         resources = loaded.resources
         host = replace(resources.host, python_s=speed.python_s, memory_s=speed.memory_s)
@@ -379,7 +385,7 @@ def measure_round(
 ) -> list[Record]:
     """Measure one round of a block; return the records of its windows, in the order of the cases.
 
-    The keys of `cases` are their places in the plan, which are also saved in the records. A case
+    The keys of `cases` are their indexes in the plan, which are also saved in the records. A case
     that cannot be measured has one record, with its problem. `with_gil`: sample the GIL of single
     requests before the windows.
     """
@@ -389,36 +395,36 @@ def measure_round(
             servers, records = _start(stack, cases, trial, upstream, with_gil)
         members: dict[int, ReadyServer] = {}
         with phases.of("baseline", float(len(servers))):
-            for place, started in servers.items():
+            for index, started in servers.items():
                 try:
-                    members[place] = _make_ready(started, trial, with_gil, design.is_known)
+                    members[index] = _make_ready(started, trial, with_gil, design.is_known)
                 except UserError as error:
-                    records[place] = [started.stop(trial, error)]
-        for number, place in enumerate(_order(members, trial, design.has_one), start=1):
-            if _is_too_slow(records.get(place, ())):
+                    records[index] = [started.stop(trial, error)]
+        for number, index in enumerate(_order(members, trial, design.has_one), start=1):
+            if _is_too_slow(records.get(index, ())):
                 continue
-            pids = [m.started.running.process.pid for p, m in members.items() if p != place]
-            with phases.of("load", workload.WINDOW, place):
-                record = members[place].window(replace(trial, order=number), pids, design)
-            records.setdefault(place, []).append(record)
+            pids = [m.started.running.process.pid for p, m in members.items() if p != index]
+            with phases.of("load", workload.WINDOW, index):
+                record = members[index].window(replace(trial, order=number), pids, design)
+            records.setdefault(index, []).append(record)
             if design.is_probe and (few := _few_users(record)) is not None:
-                with phases.of("few users", workload.PATIENCE, place):
-                    record = members[place].window(replace(trial, order=2), pids, design, few)
-                records[place].append(record)
-        for place in members.keys() & {*design.sampled}:
-            if records[place][-1].problem is not None:
+                with phases.of("few users", workload.PATIENCE, index):
+                    record = members[index].window(replace(trial, order=2), pids, design, few)
+                records[index].append(record)
+        for index in members.keys() & {*design.sampled}:
+            if records[index][-1].problem is not None:
                 continue
-            with phases.of("who", who.SECONDS, place):
-                found = members[place].sample_stacks()
-            records[place][-1] = replace(records[place][-1], who=found)
-        for place in members if design.reads_idle else ():
-            records[place][-1] = _with_idle_memory(records[place][-1], servers[place].running)
+            with phases.of("who", who.SECONDS, index):
+                found = members[index].sample_stacks()
+            records[index][-1] = replace(records[index][-1], who=found)
+        for index in members if design.reads_idle else ():
+            records[index][-1] = _with_idle_memory(records[index][-1], servers[index].running)
         with phases.of("stop", 1.0):
             stack.close()
     return [
-        _complete(record, servers[place].running if place in members else None, phases)
-        for place in cases
-        for record in records[place]
+        _complete(record, servers[index].running if index in members else None, phases)
+        for index in cases
+        for record in records[index]
     ]
 
 
@@ -431,12 +437,12 @@ def _start(
 ) -> tuple[dict[int, StartedServer], dict[int, list[Record]]]:
     """Launch the servers of all cases, then wait for each.
 
-    Return the started servers, and the records of those that failed, by place.
+    Return the started servers, and the records of those that failed, by index.
     """
     ready_s = server.READY + READY_PER_WORKER * sum(map(count_workers, cases.values()))
     launched: dict[int, StartedServer] = {}
     failed: dict[int, list[Record]] = {}
-    for place, case in cases.items():
+    for index, case in cases.items():
         needed = upstream if needs_upstream(case) else None
         known = None if isinstance(needed, UserError) else needed
         facts = builder.case_facts(case, known)
@@ -448,20 +454,20 @@ def _start(
                 variables["SERVER_QUEUE_CLOCK"] = "1"
             running = server.launch(case, variables, ready_s)
         except UserError as error:
-            failed[place] = [
-                builder.unavailable(replace(trial, place=place), facts, case.settings, error)
+            failed[index] = [
+                builder.unavailable(replace(trial, case_index=index), facts, case.settings, error)
             ]
             continue
         stack.callback(server.stop, running, server.SHORT_DRAIN)
-        launched[place] = StartedServer(place, case, facts, known, running)
+        launched[index] = StartedServer(index, case, facts, known, running)
     stack.callback(_request_stops, [started.running for started in launched.values()])
     ready: dict[int, StartedServer] = {}
-    for place, started in launched.items():
+    for index, started in launched.items():
         try:
             server.await_ready(started.running, started.case)
-            ready[place] = started
+            ready[index] = started
         except UserError as error:
-            failed[place] = [started.stop(trial, error)]
+            failed[index] = [started.stop(trial, error)]
     return ready, failed
 
 
@@ -496,7 +502,7 @@ def _find_light_routes(
 
 
 def _order(members: Mapping[int, ReadyServer], trial: Trial, has_one: bool) -> list[int]:
-    """Return the places of the cases in random order, then in reverse; a single place only once.
+    """Return the indexes of the cases in random order, then in reverse; a single one only once.
 
     With one window per case, an even round has the reverse order of the round before.
     """

@@ -107,7 +107,7 @@ def patience_s(users: int, alone_s: float, is_probe: bool = False) -> float:
     return max(PATIENCE, min(MOST_PATIENCE, LATE * alone_s * users), LATE * alone_s)
 
 
-def of_fixed_length(load: Load, cycle_s: float) -> Load:
+def fix_length(load: Load, cycle_s: float) -> Load:
     """Return a load whose window has a fixed length: several hosts agree on its end in advance.
 
     It is long enough for the minimum numbers of responses, and its warm-up for two cycles of

@@ -194,7 +194,7 @@ def _find_application(word: str) -> Entry:
     if not spelling.is_file:
         return Entry(word, Path(), summary, constants, {})
     path = _user_file(spelling.where, APPLICATION_REMEDY)
-    return Entry(spelling.in_file(path), path, summary, constants, {})
+    return Entry(spelling.with_file(path), path, summary, constants, {})
 
 
 def _user_file(where: str, form: str = "a task of your own is path/to/file.py:function") -> Path:
@@ -355,7 +355,7 @@ class Spelling:
         """Whether the application is in a file instead of an importable module."""
         return self.where.endswith(".py")
 
-    def in_file(self, path: object) -> str:
+    def with_file(self, path: object) -> str:
         """Return the spelling of the same application in the file `path`, as a task name."""
         attribute = f":{self.attribute}" if self.attribute else ""
         return f"{PREFIX}{path}{attribute}{'()' if self.is_factory else ''}"

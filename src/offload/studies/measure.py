@@ -97,7 +97,7 @@ class Measure(PlannedStudy[Options, "Row"]):
             tuple(row for row in _figures(result) if row[1] != UNKNOWN),
             lines(
                 *conditions([result]).splitlines(),
-                *notes.of_table([result]),
+                *notes.collect_notes([result]),
             ),
             numbers=(1,),
         )

@@ -16,18 +16,27 @@ from offload.engine.figures import (
     compare_windows,
     estimate_rate,
 )
-from offload.engine.record import Record, RunRecords, by_round
+from offload.engine.record import Record, RunRecords, average_by_round
 from tests.records import changed, record_of
 
 NOISE = (1.0, 1.4, 0.8, 1.1, 0.9)  # of the machine: it is in both cases of a round
 BOUND = ("client-bound: busy: use driver=h2load",)
 
 
-def windows(rates: list[float | None], place: int = 0, **values: Any) -> list[Record]:
+def windows(rates: list[float | None], case_index: int = 0, **values: Any) -> list[Record]:
     """Return two windows of each round, the second one slower by a tenth."""
     made = [
         record_of(
-            "run", "threads", "noop_sync", 2, "", "", kind="window", block=0, place=place, round=n
+            "run",
+            "threads",
+            "noop_sync",
+            2,
+            "",
+            "",
+            kind="window",
+            block=0,
+            case_index=case_index,
+            round=n,
         )
         for n in range(1, len(rates) + 1)
     ]
@@ -43,7 +52,7 @@ def pair(times: float, one: dict[str, Any] | None = None, **other: Any) -> Compa
     slight = (1.0, 1.001, 0.999, 1.002, 0.998)  # what is left of it within a round
     first = windows([100 * n for n in NOISE], **(one or {}))
     second = windows(
-        [100 * n * times * s for n, s in zip(NOISE, slight, strict=True)], place=1, **other
+        [100 * n * times * s for n, s in zip(NOISE, slight, strict=True)], case_index=1, **other
     )
     return compare_windows(first, second)
 
@@ -59,14 +68,14 @@ def test_what_changes_from_round_to_round_cancels() -> None:
 
 
 def test_a_round_counts_once_by_the_mean_of_its_windows() -> None:
-    assert [*by_round(windows([100.0]), lambda r: r.result.rate).values()] == [
+    assert [*average_by_round(windows([100.0]), lambda r: r.result.rate).values()] == [
         pytest.approx((100 * 90) ** 0.5)
     ]
 
 
 def test_only_rounds_in_which_both_have_a_rate_are_pairs() -> None:
     found = compare_windows(
-        windows([100.0, None, 120.0, 90.0]), windows([150.0, 170.0, None], place=1)
+        windows([100.0, None, 120.0, 90.0]), windows([150.0, 170.0, None], case_index=1)
     )
     assert (found.verdict.outcome, found.verdict.pairs) == (UNRESOLVED, 1)
     assert compare_windows([], []).verdict.pairs == 0
@@ -79,22 +88,22 @@ def test_rounds_of_another_block_or_run_are_no_pairs() -> None:
 
 
 def test_a_case_against_itself_keeps_both_by_their_places() -> None:
-    both = [*windows([100.0, 90.0]), *windows([101.0, 91.0], place=1)]
-    first, second = (RunRecords(both).at(place).windows() for place in (0, 1))
+    both = [*windows([100.0, 90.0]), *windows([101.0, 91.0], case_index=1)]
+    first, second = (RunRecords(both).at(case_index).windows() for case_index in (0, 1))
     assert {record.key for record in both} == {both[0].key}
     assert compare_windows(first, second).verdict.pairs == 2
     assert compare_windows(first, second).verdict.ratio == pytest.approx(1.01, rel=0.01)
 
 
 def test_only_the_last_attempt_of_a_round_counts() -> None:
-    both = [*windows([100.0]), *windows([150.0], place=1)]
+    both = [*windows([100.0]), *windows([150.0], case_index=1)]
     records = RunRecords([*both, *(changed(r, attempt=2, rate=7.0) for r in both)])
     assert [r.trial.attempt for r in records.windows()] == [2] * 4
 
 
 def test_quick_has_its_own_smallest_difference() -> None:
     rates = [100.0, 101.0, 99.0]
-    one, other = windows(rates), windows([rate * 1.03 for rate in rates], place=1)
+    one, other = windows(rates), windows([rate * 1.03 for rate in rates], case_index=1)
     normal = compare_windows(one, other).verdict
     found = compare_windows(
         [changed(r, quick=True) for r in one], [changed(r, quick=True) for r in other]
@@ -103,7 +112,7 @@ def test_quick_has_its_own_smallest_difference() -> None:
 
 
 def test_a_level_that_is_stricter_widens_the_interval() -> None:
-    one, noisy = windows([100.0, 101.0, 99.0]), windows([104.0, 96.0, 101.0], place=1)
+    one, noisy = windows([100.0, 101.0, 99.0]), windows([104.0, 96.0, 101.0], case_index=1)
     wide, narrow = (
         compare_windows(one, noisy, level=0.005).verdict,
         compare_windows(one, noisy).verdict,
@@ -145,7 +154,7 @@ def test_others_up_to_a_third_and_alike_do_not_disturb() -> None:
 
 def test_a_disturbance_of_less_than_half_of_the_windows_does_not_count() -> None:
     one = windows([100.0, 101.0, 99.0], steal=0.0)
-    other = windows([150.0, 151.0, 149.0], place=1, steal=0.0)
+    other = windows([150.0, 151.0, 149.0], case_index=1, steal=0.0)
     for count, outcome in ((2, FASTER), (3, DISTURBED)):
         loud = [
             [changed(r, steal=0.2) if n < count else r for n, r in enumerate(own)]
@@ -176,7 +185,7 @@ def test_what_the_load_tool_limited_is_at_least_a_difference_and_never_the_same(
 
 def test_a_tiny_difference_is_no_verdict_where_the_load_tool_was_the_limit() -> None:
     one = windows([100.0, 100.1, 99.9, 100.0, 100.0])
-    other = windows([101.9, 102.6, 101.5, 101.0, 102.8], place=1)
+    other = windows([101.9, 102.6, 101.5, 101.0, 102.8], case_index=1)
     assert compare_windows(one, other).verdict.outcome == TINY
     bound = [changed(record, flags=BOUND) for record in other]
     assert compare_windows(one, bound).verdict.outcome == UNRESOLVED
@@ -184,19 +193,19 @@ def test_a_tiny_difference_is_no_verdict_where_the_load_tool_was_the_limit() -> 
 
 def test_another_value_than_the_rate_is_not_limited_by_the_load_tool() -> None:
     one = windows([1.0, 1.0, 1.0], flags=BOUND, memory_pss_mib=50.0)
-    other = windows([1.0, 1.0, 1.0], place=1, flags=BOUND, memory_pss_mib=100.0)
+    other = windows([1.0, 1.0, 1.0], case_index=1, flags=BOUND, memory_pss_mib=100.0)
     found = compare_windows(one, other, lambda record: record.resources.memory.pss_mib)
     assert (found.verdict.outcome, found.verdict.ratio) == (FASTER, pytest.approx(2.0))
 
 
 def test_what_a_server_completed_before_it_died_is_no_rate() -> None:
-    died = [changed(record, problem="the server died") for record in windows([0.5], place=1)]
+    died = [changed(record, problem="the server died") for record in windows([0.5], case_index=1)]
     alive = windows([80.0])
-    assert by_round(died, lambda record: record.result.rate) == {}
+    assert average_by_round(died, lambda record: record.result.rate) == {}
     assert compare_windows(alive, died).verdict.pairs == 0
 
 
 def test_a_rate_below_zero_in_a_damaged_record_is_left_out() -> None:
     found = windows([-1.0, 80.0], rate_quantum=-0.1)
-    assert [*by_round(found, lambda record: record.result.rate)] == [("run", 0, 2)]
+    assert [*average_by_round(found, lambda record: record.result.rate)] == [("run", 0, 2)]
     assert estimate_rate(found).n == 1

@@ -16,7 +16,7 @@ from offload import upstream
 from offload.engine import server
 from offload.engine.figures import rate_of
 from offload.engine.processes import ResourceSampler
-from offload.engine.record import Record, by_round
+from offload.engine.record import Record, average_by_round
 from offload.engine.run import Trial, WindowDesign, _order, load_phase, measure_round
 from offload.errors import LOAD, StartError
 from offload.suites import Case
@@ -95,18 +95,20 @@ def test_the_order_changes_from_round_to_round_and_is_that_of_the_seed() -> None
 
 def test_cases_have_two_windows_or_one(measured: tuple[list[Record], Loads]) -> None:
     assert WindowDesign().has_one is False
-    assert [record.trial.place for record in measured[0]] == [0, 0, 1, 1, 2, 2]
+    assert [record.trial.case_index for record in measured[0]] == [0, 0, 1, 1, 2, 2]
     found = measure_cases(THREADS, LOOP, design=WindowDesign(has_one=True), round=2)
-    assert [record.trial.place for record in found] == [0, 1]
+    assert [record.trial.case_index for record in found] == [0, 1]
 
 
 def test_a_case_against_itself_is_kept_apart_by_its_place(
     measured: tuple[list[Record], Loads],
 ) -> None:
     records, _ = measured
-    assert [record.trial.place for record in records] == [0, 0, 1, 1, 2, 2]
+    assert [record.trial.case_index for record in records] == [0, 0, 1, 1, 2, 2]
     assert records[0].key == records[2].key != records[4].key
-    urls = [{r.load.url for r in records if r.trial.place == place} for place in range(3)]
+    urls = [
+        {r.load.url for r in records if r.trial.case_index == case_index} for case_index in range(3)
+    ]
     assert all(len(each) == 1 for each in urls)
     assert len(set.union(*urls)) == 3
 
@@ -127,7 +129,7 @@ def test_a_window_with_neighbours_is_complete_except_for_its_memory(
 
 def test_a_case_alone_has_one_window_with_its_memory() -> None:
     record = measure_window(THREADS, round=2)
-    assert (record.trial.order, record.trial.place) == (1, 0)
+    assert (record.trial.order, record.trial.case_index) == (1, 0)
     memory = record.resources.memory
     assert 0 < (memory.uss_mib or 0) <= (memory.pss_mib or 0) < (memory.rss_mib or 0)
     assert (record.result.completed or 0) >= 20
@@ -158,12 +160,15 @@ def test_servers_that_fail_leave_the_others_to_be_measured(tmp_path: Path, mark:
     tasks = [own_task(tmp_path, body, name) for body, name in zip(FAILING, names, strict=True)]
     bad = [Case("threads", task, users=2) for task in tasks]
     records = measure_cases(*bad, LOOP, THREADS, round=2)
-    for place, reason in enumerate(FAILING.values()):
-        assert re.search(reason, str(records[place].problem))
-        assert records[place].is_unavailable
-        assert (records[place].trial.place, records[place].result.rate) == (place, None)
+    for case_index, reason in enumerate(FAILING.values()):
+        assert re.search(reason, str(records[case_index].problem))
+        assert records[case_index].is_unavailable
+        assert (records[case_index].trial.case_index, records[case_index].result.rate) == (
+            case_index,
+            None,
+        )
     others = records[len(FAILING) :]
-    assert [record.trial.place for record in others] == [5, 5, 6, 6]
+    assert [record.trial.case_index for record in others] == [5, 5, 6, 6]
     assert [record.problem for record in others] == [None] * 4
     assert all((record.result.rate or 0) > 0 for record in others)
     assert wait_until(lambda: not mark()), mark()
@@ -206,7 +211,7 @@ def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_other
 
     made = Trial("run", "", kind="window", block=0, round=2, seed=1)
     records = measure_round({0: dying, 1: THREADS}, made, None, report, with_gil=False)
-    by_place = [[r for r in records if r.trial.place == place] for place in (0, 1)]
+    by_place = [[r for r in records if r.trial.case_index == case_index] for case_index in (0, 1)]
     assert by_place[0][-1].problem is not None
     assert by_place[0][-1].problem.kind == LOAD
     assert [r.problem for r in by_place[1]] == [None, None]
@@ -235,7 +240,7 @@ def test_what_a_server_completed_before_it_died_is_not_a_rate(
     assert died is not None and died.message.startswith(f"{expected} under 2 users, after ")
     assert other is None
     assert records[0].result.completed
-    assert by_round(records[:1], rate_of) == {}
+    assert average_by_round(records[:1], rate_of) == {}
 
 
 @pytest.mark.parametrize(
@@ -302,7 +307,7 @@ def test_an_upstream_that_ended_is_a_problem_of_those_that_need_it(
         records = measure_round(cases, made, held.upstream, report, with_gil=False)
         gone = measure_round(cases, made, held.upstream, lambda *_: None, with_gil=False)
     assert [r.problem is None for r in records] == [False, False, True, True]
-    assert (gone[0].is_unavailable, gone[0].trial.place) == (True, 0)
+    assert (gone[0].is_unavailable, gone[0].trial.case_index) == (True, 0)
     assert [r.problem for r in gone[1:]] == [None]
     assert wait_until(lambda: not mark()), mark()
 

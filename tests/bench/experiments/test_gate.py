@@ -23,8 +23,8 @@ def followed(made: Plan, values: Rates) -> tuple[list[Record], Counter[int | Non
     """Follow a gate to its end; return its records, and the number of rounds by block."""
     found: list[Record] = []
     while isinstance(each := made.next_step(found), Round):
-        places = made.rule.places(made, each, found)
-        found += [window(made, p, each.number, **values(p, each.number)) for p in places]
+        case_indexes = made.rule.case_indexes(made, each, found)
+        found += [window(made, p, each.number, **values(p, each.number)) for p in case_indexes]
     return found, Counter(block for block, _ in {(r.trial.block, r.trial.round) for r in found})
 
 
@@ -72,7 +72,7 @@ def test_a_case_that_had_a_rate_is_measured_again_after_failures() -> None:
     fails = {"rate": None, "problem": "not available: it did not start"}
     found, rounds = followed(made, lambda p, n: fails if p == 1 and n in (3, 4) else steady(p, n))
     assert rounds[0] > 4
-    assert {record.trial.place for record in found if record.trial.round == 5} == {0, 1}
+    assert {record.trial.case_index for record in found if record.trial.round == 5} == {0, 1}
 
 
 def test_rounds_are_short_and_many() -> None:
@@ -86,7 +86,7 @@ def test_the_time_budget_ends_a_gate_which_is_judged_by_what_there_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     noise = rates(0.88, sd=0.1)
-    measured = Measured(monkeypatch, lambda trial, place: noise(place, trial.round or 0))
+    measured = Measured(monkeypatch, lambda trial, case_index: noise(case_index, trial.round or 0))
     made = plan(THREADS, budget_s=100.0)
     journal.save_plan(made, tmp_path)
     found = measure(made, tmp_path)

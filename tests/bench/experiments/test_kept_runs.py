@@ -36,8 +36,8 @@ def a_run(
     folder.mkdir()
     blocks = tuple(Block((n,)) for n in range(len(cases)))
     journal.save_plan(Plan("measure", tuple(cases), 1, None, Sequential(), blocks=blocks), folder)
-    for place, (case, rate) in enumerate(zip(cases, rates, strict=True)):
-        made = changed(new_record(case, name), kind=WINDOW, block=place, place=place)
+    for case_index, (case, rate) in enumerate(zip(cases, rates, strict=True)):
+        made = changed(new_record(case, name), kind=WINDOW, block=case_index, case_index=case_index)
         known = {"python_s": speed_s, "memory_s": speed_s, "others_cpu": 0.0, "completed": 100}
         found = [
             changed(made, **{**known, "rate": rate * off, "round": number, **values})

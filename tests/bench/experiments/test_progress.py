@@ -19,10 +19,12 @@ BLOCKS = (Block((0, 1), ((0, 1),)), Block((2,)))
 PLAN = Plan("measure", CASES, seed=7, driver=None, rule=Sequential(quick=True), blocks=BLOCKS)
 
 
-def window(place: int, rate: float, order: int = 1, number: int = 1, **values: object) -> Record:
-    record = changed(new_record(CASES[place], "run"), kind=WINDOW, block=int(place == 2))
+def window(
+    case_index: int, rate: float, order: int = 1, number: int = 1, **values: object
+) -> Record:
+    record = changed(new_record(CASES[case_index], "run"), kind=WINDOW, block=int(case_index == 2))
     phases = {"start": 1.0, "load": 2.0}
-    made = {"place": place, "round": number, "order": order, "rate": rate, "phases": phases}
+    made = {"case_index": case_index, "round": number, "order": order, "rate": rate, "phases": phases}
     return changed(record, **made, **values)
 
 
@@ -61,7 +63,7 @@ def test_a_reason_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(PLAN, [])
     for number in (1, 2):
         progress.begin(f"round {number}", PLAN.title(0))
-        progress.done([window(place, 0.0, problem="it died") for place in (0, 1)])
+        progress.done([window(case_index, 0.0, problem="it died") for case_index in (0, 1)])
     lines = capsys.readouterr().err.splitlines()
     again = "the same problem as before"
     assert lines[1].endswith(f": 3/noop_sync it died, 4/noop_sync {again}")
@@ -134,7 +136,7 @@ def test_the_remaining_time_is_within_the_budget(
     progress = Progress(plan, [])
     progress.begin("round 1", plan.title(0))
     assert left_s(capsys.readouterr().err) == pytest.approx(long_s + 11.0, abs=1)
-    long = changed(new_record(CASES[0], "run"), kind=LONG, place=0, phases={"load": 20.0})
+    long = changed(new_record(CASES[0], "run"), kind=LONG, case_index=0, phases={"load": 20.0})
     Progress(plan, [long]).begin("long run", CASES[1].name)
     left = long_s - CASES[0].seconds - LONG_RUN_OVERHEAD_S
     assert left_s(capsys.readouterr().err) == pytest.approx(left + 13.0, abs=1)

@@ -39,7 +39,7 @@ class Measured:
 
     def __init__(self, patch: pytest.MonkeyPatch, change: Change = lambda *_: {}) -> None:
         self.rounds: list[tuple[int | None, int | None, int]] = []
-        self.places: list[tuple[int, ...]] = []
+        self.case_indexes: list[tuple[int, ...]] = []
         self.longs: list[int | None] = []
         self.change, self.round_s, self.now = change, 5.0, 1000.0
         self.overhead_s = 0.0  # of a round, beside its phases
@@ -49,18 +49,18 @@ class Measured:
 
     def _round(self, cases: Mapping[int, Case], made: Trial, *_: object) -> list[Record]:
         self.rounds.append((made.block, made.round, made.attempt))
-        self.places.append(tuple(cases))
+        self.case_indexes.append(tuple(cases))
         self.now += self.round_s + self.overhead_s
         found = []
-        for place, case in cases.items():
-            trial = replace(made, place=place, phases={"load": self.round_s / len(cases)})
-            rate = 14.0 * (1 + place) + (made.round or 0) / 1000
+        for case_index, case in cases.items():
+            trial = replace(made, case_index=case_index, phases={"load": self.round_s / len(cases)})
+            rate = 14.0 * (1 + case_index) + (made.round or 0) / 1000
             record = replace(new_record(case, "run"), trial=trial)
-            found.append(changed(record, **{"rate": rate, **self.change(trial, place)}))
+            found.append(changed(record, **{"rate": rate, **self.change(trial, case_index)}))
         return found
 
     def _long(self, case: Case, driver: str, made: Trial, *_: object) -> Record:
-        self.longs.append(made.place)
+        self.longs.append(made.case_index)
         trial = replace(made, phases={"load": case.seconds})
         return replace(changed(new_record(case, "run"), rate=14.0), trial=trial)
 
@@ -104,8 +104,8 @@ def test_the_command_of_a_load_is_stored_once_for_each_case(
 ) -> None:
     """It differs by the port of the server only; another command of the same case is stored."""
 
-    def command(trial: Trial, place: int) -> dict[str, Any]:
-        url = f"http://127.0.0.1:{7000 + 10 * (trial.round or 0) + place}/"
+    def command(trial: Trial, case_index: int) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{7000 + 10 * (trial.round or 0) + case_index}/"
         seconds = 2 if trial.round == 3 else 1
         return {"url": url, "argv": ("tool", f'{{"url": "{url}", "seconds": {seconds}}}')}
 
@@ -113,12 +113,16 @@ def test_the_command_of_a_load_is_stored_once_for_each_case(
     run(PLAN, tmp_path, 1)
     run(PLAN, tmp_path)
     stored = journal.read(tmp_path)
-    with_argv = {(r.trial.place, r.trial.round) for r in stored if r.load.argv is not None}
-    assert with_argv == {(place, number) for place in range(3) for number in (1, 3)}
+    with_argv = {(r.trial.case_index, r.trial.round) for r in stored if r.load.argv is not None}
+    assert with_argv == {(case_index, number) for case_index in range(3) for number in (1, 3)}
     for record in stored:
-        words = [r.load.argv for r in stored if r.trial.place == record.trial.place and r.load.argv]
+        words = [
+            r.load.argv
+            for r in stored
+            if r.trial.case_index == record.trial.case_index and r.load.argv
+        ]
         url, number = record.load.url or "", record.trial.round
-        made = command(record.trial, record.trial.place or 0)["argv"]
+        made = command(record.trial, record.trial.case_index or 0)["argv"]
         first = words[1 if number == 3 else 0] or ()
         known = next(r.load.url for r in stored if r.load.argv == first) or ""
         assert tuple(word.replace(known, url) for word in first) == made
@@ -174,8 +178,8 @@ def test_a_run_that_is_resumed_on_another_machine_says_so(
 def test_a_round_that_is_interrupted_leaves_no_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    def breaks(trial: Trial, place: int) -> dict[str, Any]:
-        if (trial.block, trial.round, place) == (0, 2, 1):
+    def breaks(trial: Trial, case_index: int) -> dict[str, Any]:
+        if (trial.block, trial.round, case_index) == (0, 2, 1):
             raise error
         return {}
 
@@ -191,8 +195,8 @@ def test_a_round_that_is_interrupted_leaves_no_record(
 def test_a_flagged_round_is_retried_once_and_the_retry_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def disturbed(trial: Trial, place: int) -> dict[str, Any]:
-        is_first = (trial.round, place, trial.attempt) == (1, 1, 1)
+    def disturbed(trial: Trial, case_index: int) -> dict[str, Any]:
+        is_first = (trial.round, case_index, trial.attempt) == (1, 1, 1)
         return {"flags": OTHERS} if is_first else {}
 
     measured = Measured(monkeypatch, disturbed)
@@ -212,7 +216,7 @@ def test_a_flagged_round_is_retried_once_and_the_retry_counts(
 def test_a_retry_that_was_interrupted_is_measured_when_the_run_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
-    def breaks(trial: Trial, place: int) -> dict[str, Any]:
+    def breaks(trial: Trial, case_index: int) -> dict[str, Any]:
         if trial.attempt == 2:
             raise KeyboardInterrupt
         return {"flags": OTHERS * (trial.round == rounds)}
@@ -232,7 +236,7 @@ def test_a_retry_that_was_interrupted_is_measured_when_the_run_is_resumed(
 def test_no_retry_of_cases_that_the_round_showed_to_be_hopeless(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(trial: Trial, place: int) -> dict[str, Any]:
+    def fails(trial: Trial, case_index: int) -> dict[str, Any]:
         return {"rate": None, "problem": "not available: x", "flags": OTHERS * (trial.round == 2)}
 
     measured = Measured(monkeypatch, fails)
@@ -243,7 +247,9 @@ def test_no_retry_of_cases_that_the_round_showed_to_be_hopeless(
 def test_a_flag_that_a_retry_raised_too_is_the_cases_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = Measured(monkeypatch, lambda trial, place: {"flags": OTHERS * (place == 1)})
+    measured = Measured(
+        monkeypatch, lambda trial, case_index: {"flags": OTHERS * (case_index == 1)}
+    )
     run(PLAN, tmp_path)
     assert [r for r in measured.rounds if r[2] == 2] == [(0, 1, 2)]
 
@@ -253,13 +259,14 @@ def test_a_case_that_died_twice_is_omitted_and_a_block_without_a_pair_ends(
 ) -> None:
     block = (Block((0, 1, 2), ((0, 1),)),)
     measured = Measured(
-        monkeypatch, lambda _, place: {"rate": None, "problem": "it died"} if place == 2 else {}
+        monkeypatch,
+        lambda _, case_index: {"rate": None, "problem": "it died"} if case_index == 2 else {},
     )
     run(replace(PLAN, blocks=block), tmp_path)
-    once = dict(zip(measured.rounds, measured.places, strict=True))
+    once = dict(zip(measured.rounds, measured.case_indexes, strict=True))
     assert once[0, 1, 1] == once[0, 2, 1] == (0, 1, 2)
     assert once[0, 3, 1] == (0, 1)
-    measured.change = lambda _, place: {"rate": None, "problem": "not available: x"}
+    measured.change = lambda _, case_index: {"rate": None, "problem": "not available: x"}
     measured.rounds.clear()
     (tmp_path / "other").mkdir()
     run(PLAN, tmp_path / "other")
@@ -329,9 +336,11 @@ def test_a_run_has_the_same_rounds_wherever_it_was_interrupted_and_no_more_when_
         blocks = BLOCKS[0], Block((0, 2), ((0, 2),))
         plan = with_rule(replace(PLAN, blocks=blocks), budget_s=budget_s)
 
-    def found(trial: Trial, place: int) -> dict[str, Any]:
+    def found(trial: Trial, case_index: int) -> dict[str, Any]:
         number = trial.round or 0
-        return {"rate": 9.0 * 3**place + (number % 3 * (1 + place) if is_wide else number)}
+        return {
+            "rate": 9.0 * 3**case_index + (number % 3 * (1 + case_index) if is_wide else number)
+        }
 
     whole: list[tuple[int | None, int | None, int]] | None = None
     for steps in (None, *range(1, 12)):
@@ -357,8 +366,8 @@ def test_long_runs_follow_when_the_time_for_rounds_is_over(
 def test_a_run_is_done_after_its_long_runs_even_if_they_were_shorter_than_expected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wild(trial: Trial, place: int) -> dict[str, Any]:
-        return {"rate": 10.0 + (trial.round or 0) * (place + 1) % 3}
+    def wild(trial: Trial, case_index: int) -> dict[str, Any]:
+        return {"rate": 10.0 + (trial.round or 0) * (case_index + 1) % 3}
 
     Measured(monkeypatch, wild)
     plan = with_rule(LONG_RUNS, budget_s=22.0 + LONG_RUNS.long_runs_s([]))
@@ -447,5 +456,5 @@ def test_a_case_against_itself_ends_in_a_verdict(measured: Measured, tmp_path: P
     journal.save_plan(twice, tmp_path)
     assert journal.load_plan(tmp_path) == twice
     records = run(twice, tmp_path)
-    assert [record.trial.place for record in records] == [0, 1] * 3
+    assert [record.trial.case_index for record in records] == [0, 1] * 3
     assert len({record.key for record in records}) == 1

@@ -77,12 +77,19 @@ def test_a_case_that_is_too_slow_has_no_second_round() -> None:
     )
     windows = [
         replace(
-            changed(new_record(case, "run"), kind=WINDOW, block=0, round=1, place=place, rate=14.0),
-            problem=None if place == 0 else Problem(TOO_SLOW, "slow"),
+            changed(
+                new_record(case, "run"),
+                kind=WINDOW,
+                block=0,
+                round=1,
+                case_index=case_index,
+                rate=14.0,
+            ),
+            problem=None if case_index == 0 else Problem(TOO_SLOW, "slow"),
         )
-        for place, case in enumerate(cases)
+        for case_index, case in enumerate(cases)
     ]
-    assert plan.rule.places(plan, Round(0, 2), windows) == [0]
+    assert plan.rule.case_indexes(plan, Round(0, 2), windows) == [0]
     only = [changed(windows[1], block=1)]
     assert plan.rule.is_finished(plan, plan.states(only), 1)
     assert {each.block for each in plan.rule.due(plan, only)} == {0}

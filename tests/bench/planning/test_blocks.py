@@ -82,10 +82,12 @@ def test_a_case_is_compared_in_its_first_python_and_in_each_other() -> None:
     assert form_blocks(cases) == (Block((0, 1, 2), ((0, 1), (0, 2))),)
 
 
-def test_cases_that_are_compared_by_memory_have_a_block_more_in_which_they_run_apart() -> None:
+def test_cases_that_are_compared_by_memory_have_a_block_more_in_which_they_are_measured_alone() -> None:
     away = Case("sync", "noop_sync")
-    found = form_blocks(NOOPS, apart=[(NOOPS[0], NOOPS[1]), (NOOPS[0], NOOPS[1]), (NOOPS[0], away)])
-    assert found == (Block((0, 1)), Block((0, 1), ((0, 1),), apart=True))
+    found = form_blocks(
+        NOOPS, by_memory=[(NOOPS[0], NOOPS[1]), (NOOPS[0], NOOPS[1]), (NOOPS[0], away)]
+    )
+    assert found == (Block((0, 1)), Block((0, 1), ((0, 1),), measured_alone=True))
 
 
 def test_a_case_on_another_python_is_another_case() -> None:

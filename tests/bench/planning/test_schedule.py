@@ -38,11 +38,11 @@ Rates = dict[int, list[float]]
 
 
 def windows(plan: Plan, each: Round, records: list[Record], **values: Any) -> list[Record]:
-    """Return the windows of a round: one of each case, alike but for their place."""
+    """Return the windows of a round: one of each case, alike but for their case_index."""
     return [
         changed(
-            new_record(plan.cases[place], "run"),
-            **{"kind": WINDOW, "block": each.block, "round": each.number, "place": place},
+            new_record(plan.cases[case_index], "run"),
+            **{"kind": WINDOW, "block": each.block, "round": each.number, "case_index": case_index},
             **{
                 "quick": plan.rule.quick,
                 "target": plan.rule.target,
@@ -50,16 +50,16 @@ def windows(plan: Plan, each: Round, records: list[Record], **values: Any) -> li
                 **values,
             },
         )
-        for place in plan.rule.places(plan, each, records)
+        for case_index in plan.rule.case_indexes(plan, each, records)
     ]
 
 
 def run(plan: Plan, value: Callable[[int, int], dict[str, Any]]) -> list[Record]:
-    """Follow a plan to its end, with values by place and round."""
+    """Follow a plan to its end, with values by case_index and round."""
     records: list[Record] = []
     while isinstance(each := plan.next_step(records), Round):
         made = windows(plan, each, records)
-        records += [changed(r, **value(r.trial.place or 0, each.number)) for r in made]
+        records += [changed(r, **value(r.trial.case_index or 0, each.number)) for r in made]
     return records
 
 
@@ -72,7 +72,7 @@ def rounds(records: list[Record]) -> dict[int | None, int]:
 
 
 def by_rates(rates: Rates) -> Callable[[int, int], dict[str, Any]]:
-    return lambda place, number: {"rate": rates[place][number - 1]}
+    return lambda case_index, number: {"rate": rates[case_index][number - 1]}
 
 
 def test_all_blocks_have_their_first_rounds_at_random_before_their_second_ones() -> None:
@@ -127,16 +127,16 @@ def test_a_disturbance_of_the_first_analysis_may_end() -> None:
     same = {0: CALM, 1: CALM, 2: CALM}
     for last, expected in ((3, 5), (7, 5)):  # the last disturbed round
 
-        def found(place: int, number: int, last: int = last) -> dict[str, Any]:
-            others = 0.5 if place != 2 and number <= last else 0.0
-            return {"rate": same[place][number], "others_cpu": others}
+        def found(case_index: int, number: int, last: int = last) -> dict[str, Any]:
+            others = 0.5 if case_index != 2 and number <= last else 0.0
+            return {"rate": same[case_index][number], "others_cpu": others}
 
         assert rounds(run(PLAN, found)) == {0: expected, 1: 3}
 
 
 def test_more_rounds_are_useless_if_the_load_tool_limits_the_rates() -> None:
     bound = ("client-bound: busy: use driver=h2load",)
-    found = run(PLAN, lambda place, number: {"rate": CALM[number], "flags": bound})
+    found = run(PLAN, lambda case_index, number: {"rate": CALM[number], "flags": bound})
     assert rounds(found)[0] == 3
 
 
@@ -162,7 +162,7 @@ def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
     order = [
         (record.trial.block, record.trial.round)
         for record in run(plan, by_rates(undecided))
-        if (record.trial.round or 0) > 3 and record.trial.place in (0, 2)
+        if (record.trial.round or 0) > 3 and record.trial.case_index in (0, 2)
     ]
     assert order[:8] == [*((1, n) for n in range(4, 8)), *((0, n) for n in range(4, 8))]
     assert {block for block, _ in order[8:]} == {0, 1}  # then all blocks have more
@@ -212,24 +212,26 @@ def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:
 
 
 def test_a_case_without_a_rate_in_two_rounds_is_not_measured_again() -> None:
-    def dies(place: int, number: int) -> dict[str, Any]:
-        return {"problem": "it died"} if place == 1 else {"rate": CALM[number]}
+    def dies(case_index: int, number: int) -> dict[str, Any]:
+        return {"problem": "it died"} if case_index == 1 else {"rate": CALM[number]}
 
     records = run(replace(PLAN, blocks=(Block((0, 1, 2)),)), dies)
-    assert Counter(r.trial.place for r in records) == {0: 3, 1: 2, 2: 3}
+    assert Counter(r.trial.case_index for r in records) == {0: 3, 1: 2, 2: 3}
 
 
 def test_a_case_whose_server_dies_in_two_rounds_is_not_tried_again() -> None:
-    def found(place: int, number: int) -> dict[str, Any]:  # it completes some requests before
-        return {"rate": CALM[number], "problem": "the server died" if place == 2 else None}
+    def found(case_index: int, number: int) -> dict[str, Any]:  # it completes some requests before
+        return {"rate": CALM[number], "problem": "the server died" if case_index == 2 else None}
 
     records = run(PLAN, found)
     assert rounds(records) == {0: 3, 1: 2}
-    assert PLAN.rule.places(PLAN, Round(1, 3), records) == []
+    assert PLAN.rule.case_indexes(PLAN, Round(1, 3), records) == []
 
 
 def test_a_block_of_which_no_pair_is_left_ends() -> None:
-    found = run(PLAN, lambda place, number: {"rate": None if place == 1 else CALM[number]})
+    found = run(
+        PLAN, lambda case_index, number: {"rate": None if case_index == 1 else CALM[number]}
+    )
     assert rounds(found) == {0: 2, 1: 3}
     none = run(PLAN, lambda *_: {"problem": "not available: no network"})
     assert rounds(none) == {0: 2, 1: 2}
@@ -239,7 +241,10 @@ def test_the_rates_of_a_block_that_lost_a_case_may_reach_their_target() -> None:
     block = Block((0, 1, 2), ((0, 1),))
     plan = with_rule(replace(PLAN, blocks=(block,)), target=0.05)
     rate = {0: 14.0, 1: 28.0, 2: None}
-    found = run(plan, lambda place, number: {"rate": rate[place] and rate[place] + number / 100})
+    found = run(
+        plan,
+        lambda case_index, number: {"rate": rate[case_index] and rate[case_index] + number / 100},
+    )
     assert rounds(found) == {0: 3}
 
 
@@ -247,14 +252,18 @@ def test_a_case_with_a_new_rate_is_measured_further() -> None:
     records: list[Record] = []
     for number, rate in enumerate((None, 14.0, None), start=1):
         records += windows(PLAN, Round(1, number), [], rate=rate)
-    assert PLAN.rule.places(PLAN, Round(1, 4), records) == [2]
+    assert PLAN.rule.case_indexes(PLAN, Round(1, 4), records) == [2]
 
 
 def test_a_block_that_was_loaded_for_long_enough_ends_at_an_analysis() -> None:
     noisy = by_rates({0: CALM, 1: WILD, 2: WILD})
-    found = run(PLAN, lambda place, number: {**noisy(place, number), "phases": {"load": 15.0}})
+    found = run(
+        PLAN, lambda case_index, number: {**noisy(case_index, number), "phases": {"load": 15.0}}
+    )
     assert rounds(found) == {0: 5, 1: 5}
-    slow = run(PLAN, lambda place, number: {"rate": WILD[number] / 15, "phases": {"load": 20.0}})
+    slow = run(
+        PLAN, lambda case_index, number: {"rate": WILD[number] / 15, "phases": {"load": 20.0}}
+    )
     assert rounds(slow)[1] == 7
 
 
@@ -269,10 +278,10 @@ def test_every_case_has_one_long_run_but_what_was_never_available() -> None:
     assert LONG_RUNS.long_runs_due([]) == [0, 1, 2]
     away = "not available: no network"
     records = [
-        changed(new_record(CASES[0], "run"), kind=LONG, place=0),
-        changed(new_record(CASES[1], "run"), kind=WINDOW, place=1, problem=away),
-        changed(new_record(CASES[2], "run"), kind=WINDOW, place=2, problem=away),
-        changed(new_record(CASES[2], "run"), kind=WINDOW, place=2, rate=14.0),
+        changed(new_record(CASES[0], "run"), kind=LONG, case_index=0),
+        changed(new_record(CASES[1], "run"), kind=WINDOW, case_index=1, problem=away),
+        changed(new_record(CASES[2], "run"), kind=WINDOW, case_index=2, problem=away),
+        changed(new_record(CASES[2], "run"), kind=WINDOW, case_index=2, rate=14.0),
     ]
     assert LONG_RUNS.long_runs_due(records) == [2]
 
@@ -287,14 +296,14 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
     assert plan.rule.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
     assert expected_times(plan.blocks, records) == [6.0, GUESS]
     together = plan.blocks[0]
-    apart = replace(plan, blocks=(replace(together, apart=True),))
+    apart = replace(plan, blocks=(replace(together, measured_alone=True),))
     assert expected_times(apart.blocks, records) == [8.0]
     retried = records + [changed(record, attempt=2) for record in records]
     assert plan.rule.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
 
 
 def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -> None:
-    blocks = (Block((0, 1), ((0, 1),), apart=True),)
+    blocks = (Block((0, 1), ((0, 1),), measured_alone=True),)
     apart = with_rule(replace(PLAN, blocks=blocks), budget_s=100.0)
     phases = {"start": 1.0, "baseline": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)

@@ -16,7 +16,7 @@ from tests import ROOT
 def step_of(record: Record) -> Step:
     trial = record.trial
     if trial.kind != WINDOW:
-        return LongRun(trial.place or 0)
+        return LongRun(trial.case_index or 0)
     return Round(trial.block or 0, trial.round or 0, trial.attempt)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -159,3 +160,13 @@ def test_a_results_folder_that_is_a_file_is_one_line(
     monkeypatch.setattr(journal, "RESULTS", tmp_path / "file")
     with pytest.raises(StorageError, match="Not a directory"):
         journal.new_run("x")
+
+
+def test_a_record_of_an_earlier_version_is_read_by_its_old_field_names() -> None:
+    old = json.loads(to_line(changed(RECORD, case_index=3, measured_alone=True, keep_alive_s=0.5)))
+    old["trial"]["place"] = old["trial"].pop("case_index")
+    old["trial"]["apart"] = old["trial"].pop("measured_alone")
+    old["baseline"]["kept_s"] = old["baseline"].pop("keep_alive_s")
+    found = from_line(json.dumps(old))
+    assert (found.trial.case_index, found.trial.measured_alone) == (3, True)
+    assert found.baseline.keep_alive_s == 0.5

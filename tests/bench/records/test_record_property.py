@@ -148,6 +148,12 @@ def test_the_committed_runs_keep_what_they_had_when_they_are_read_back() -> None
             for name in ("id", "command"):  # as versions until 0.2 wrote them
                 text = written["case"][name].removeprefix("fab ")
                 written["case"][name] = re.sub(r"(?<=[(,])threads=", "runtime_threads=", text)
+            for group, old, new in (  # as versions until 0.3 wrote them
+                ("trial", "place", "case_index"),
+                ("trial", "apart", "measured_alone"),
+                ("baseline", "kept_s", "keep_alive_s"),
+            ):
+                written[group][new] = written[group].pop(old)
             if "threads" in (settings := written["server"]["settings"]):
                 settings["runtime_threads"] = settings.pop("threads")
             assert differences(written, json.loads(to_line(from_line(line)))) == []

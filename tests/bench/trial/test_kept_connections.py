@@ -111,15 +111,15 @@ def serving(handler: type[Handler]) -> Iterator[str]:
 def probed(handler: type[Handler]) -> Record:
     with serving(handler) as url:
         alone_s = send_first_requests(url).alone_s
-        kept_s = workload.keep_alive_s(url, alone_s)
+        keep_alive_s = workload.keep_alive_s(url, alone_s)
     case = Case("threads", "noop_sync", keep_alive=True)
-    return changed(new_record(case, "run", None), alone_s=alone_s, kept_s=kept_s)
+    return changed(new_record(case, "run", None), alone_s=alone_s, keep_alive_s=keep_alive_s)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere an ACK is delayed otherwise")
 def test_head_and_body_in_two_writes_stall() -> None:
     record = probed(TwoWrites)
-    assert record.baseline.kept_s is not None and record.baseline.kept_s > 0.03
+    assert record.baseline.keep_alive_s is not None and record.baseline.keep_alive_s > 0.03
     [flag] = trial_flags(record)
     assert flag.kind == "stall" and "TCP_NODELAY" in flag.remedy
 
@@ -127,12 +127,12 @@ def test_head_and_body_in_two_writes_stall() -> None:
 @pytest.mark.parametrize("handler", [Handler, NoDelay])
 def test_one_write_or_nodelay_does_not_stall(handler: type[Handler]) -> None:
     record = probed(handler)
-    assert record.baseline.kept_s is not None
+    assert record.baseline.keep_alive_s is not None
     assert trial_flags(record) == ()
 
 
 def test_the_stall_is_unknown_for_a_server_that_closes_connections() -> None:
-    assert probed(Closing).baseline.kept_s is None
+    assert probed(Closing).baseline.keep_alive_s is None
 
 
 def test_a_slow_request_is_not_measured() -> None:

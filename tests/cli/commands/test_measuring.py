@@ -72,7 +72,7 @@ def test_a_case_compared_with_itself_is_not_faster() -> None:
     assert said.returncode in (0, 7), said.stderr
     assert found["verdict"] in ("same", "tiny", "unresolved", "disturbed")
     assert 0.8 < found["ratio"] < 1.25
-    assert {trial.place for trial in trials()} == {0, 1}
+    assert {trial.case_index for trial in trials()} == {0, 1}
 
 
 PAIR = "compare:2/sleep_short_sync,3/sleep_short_sync,users=2,quick=yes"  # leaves the CPU idle

@@ -77,7 +77,13 @@ def a_run(suite: str, rounds: int = 3, **values: Any) -> str:
         found = [
             changed(
                 new_record(case, folder.name),
-                **{"kind": WINDOW, "suite": suite, "block": 0, "round": number, "place": place},
+                **{
+                    "kind": WINDOW,
+                    "suite": suite,
+                    "block": 0,
+                    "round": number,
+                    "case_index": place,
+                },
                 **{"quick": True, "rate": 100.0 * (1 + place) + number, "completed": 100},
                 **{"workers": 1 + place, **values},
             )
@@ -130,7 +136,7 @@ def test_a_case_whose_retry_failed_has_no_figures_and_exits_with_5() -> None:
     folder = journal.new_run("measure")
     block = (Block((0,)),)
     journal.save_plan(replace(PLAN, cases=CASES[:1], blocks=block), folder)
-    first = {"kind": WINDOW, "suite": "measure", "block": 0, "place": 0, "quick": True}
+    first = {"kind": WINDOW, "suite": "measure", "block": 0, "case_index": 0, "quick": True}
     for number in (1, 2):
         tried = changed(new_record(CASES[0], folder.name), **first, round=number)
         good = changed(tried, rate=100.0, completed=100, flags=["others: 90 %"])
@@ -146,7 +152,7 @@ def test_failed_loads_are_counted_beside_the_figures_of_the_others() -> None:
         folder = journal.RESULTS / a_run(suite)
         failed = changed(
             new_record(CASES[1], folder.name),
-            **{"kind": WINDOW, "suite": suite, "block": 0, "round": 4, "place": 1},
+            **{"kind": WINDOW, "suite": suite, "block": 0, "round": 4, "case_index": 1},
             **{"quick": True, "problem": "not available: it raised"},
         )
         good = changed(journal.read(folder)[0], round=4)
@@ -165,8 +171,8 @@ def test_records_that_are_not_in_the_plan_are_ignored_with_one_warning() -> None
     changes: list[dict[str, Any]] = [
         {"block": 1},
         {"block": -1},
-        {"place": 2},
-        {"place": -1},
+        {"case_index": 2},
+        {"case_index": -1},
         {"round": 8},
         {"round": 0},
         {"round": None},

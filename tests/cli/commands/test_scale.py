@@ -74,7 +74,7 @@ def test_failed_loads_of_each_point_are_reported() -> None:
     def windows(users: int, failed: int) -> list[Record]:
         good = changed(
             new_record(Case("threads", "noop_sync", users=users), "run"),
-            **{"kind": WINDOW, "block": 0, "place": users, "rate": 100.0, "quick": True},
+            **{"kind": WINDOW, "block": 0, "case_index": users, "rate": 100.0, "quick": True},
         )
         bad = changed(good, rate=None, problem="the server ended")
         return [changed(bad if n <= failed else good, round=n) for n in (1, 2, 3)]
@@ -95,7 +95,7 @@ def test_each_rate_of_the_model_is_beside_its_own_point() -> None:
         problem = "the server ended" if rate is None else None
         made = changed(
             new_record(Case("threads", "noop_sync", users=users), "run"),
-            **{"kind": WINDOW, "block": 0, "place": users, "rate": rate, "problem": problem},
+            **{"kind": WINDOW, "block": 0, "case_index": users, "rate": rate, "problem": problem},
         )
         return [changed(made, round=n, quick=True) for n in (1, 2, 3)]
 
@@ -163,7 +163,7 @@ def test_a_disturbed_sweep_and_gil_cost_end_with_exit_code_7(
     def windows(place: int, case: Case) -> list[Record]:
         made = changed(
             new_record(case, "run"),
-            **{"kind": WINDOW, "block": 0, "place": place, "quick": True},
+            **{"kind": WINDOW, "block": 0, "case_index": place, "quick": True},
             **{"rate": 100.0 + place, "others_cpu": 0.5, "completed": 10},
         )
         return [changed(made, round=n) for n in (1, 2, 3)]

@@ -106,7 +106,7 @@ def windows(block: int, ratio: float, sd: float, rng: random.Random) -> list[Rec
     return [
         changed(
             new_record(PLAN.cases[place], "run"),
-            **{"kind": WINDOW, "block": block, "round": number, "place": place, "quick": True},
+            **{"kind": WINDOW, "block": block, "round": number, "case_index": place, "quick": True},
             **{"rate": 100 * times * rng.gauss(1, sd), "others_cpu": 0.0},
         )
         for number in range(1, 6)

@@ -10,7 +10,7 @@ import pytest
 
 from lab.faults import faults_table, lab
 from lab.faults.lab import ROWS, Finding
-from lab.faults.row import SMALL, NotAvailable, Outcome, Row, Size, of_server
+from lab.faults.row import SMALL, NotAvailable, Outcome, Row, Size, judge_server
 from offload.errors import MachineError, UsageError
 from offload.registry import catalog
 from tests.installed import MISSING, require
@@ -132,9 +132,9 @@ def test_an_error_of_the_lab_is_a_broken_promise() -> None:
 
 @pytest.mark.unit
 def test_a_server_that_has_ended_has_not_kept_its_promise() -> None:
-    assert of_server(True, ["0 failed"], is_alive=True) == Outcome(True, "0 failed")
+    assert judge_server(True, ["0 failed"], is_alive=True) == Outcome(True, "0 failed")
     ended = Outcome(False, "0 failed; the server ended")
-    assert of_server(True, ["0 failed"], is_alive=False) == ended
+    assert judge_server(True, ["0 failed"], is_alive=False) == ended
 
 
 @pytest.mark.unit

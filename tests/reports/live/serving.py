@@ -41,15 +41,17 @@ def new_run(folder: Path) -> Path:
     return folder
 
 
-def window(place: int, rate: float, number: int = 1) -> Record:
+def window(case_index: int, rate: float, number: int = 1) -> Record:
     """Return a record of a case of the plan."""
-    record = changed(new_record(CASES[place], "run"), kind=WINDOW, block=int(place == 2))
-    return changed(record, place=place, round=number, rate=rate, phases={"load": 1.0})
+    record = changed(new_record(CASES[case_index], "run"), kind=WINDOW, block=int(case_index == 2))
+    return changed(record, case_index=case_index, round=number, rate=rate, phases={"load": 1.0})
 
 
 def finish(folder: Path) -> None:
     """Add the records that the plan lacks, and a report."""
-    journal.append(folder, *(window(place, 100.0 * (1 + place)) for place in range(3)))
+    journal.append(
+        folder, *(window(case_index, 100.0 * (1 + case_index)) for case_index in range(3))
+    )
     (folder / "report.html").write_text("<title>the report</title>")
 
 
@@ -78,7 +80,7 @@ def served(source: Source, idle_s: float = 60.0) -> Iterator[str]:
 @contextmanager
 def launched(folder: Path, idle_s: float) -> Iterator[LivePage]:
     """Serve the page of a run by a process of its own; end it."""
-    page = live.of_run(folder, idle_s)
+    page = live.open_run(folder, idle_s)
     try:
         yield page
     finally:

@@ -39,8 +39,10 @@ def opened(browser: Any, url: str, **settings: Any) -> tuple[Any, list[str]]:
 def measure(folder: Path) -> None:
     """Let a run go on in this process: its first block is measured."""
     now = own_progress("round 2: 2 servers", "load", time.time() + 50, time.time() + 600)
-    write_progress(folder, replace(now, places=(0, 1), loaded=0))
-    journal.append(folder, *(window(place, 100.0, n) for n in (1, 2) for place in (0, 1, 2)))
+    write_progress(folder, replace(now, case_indexes=(0, 1), loaded=0))
+    journal.append(
+        folder, *(window(case_index, 100.0, n) for n in (1, 2) for case_index in (0, 1, 2))
+    )
 
 
 @pytest.mark.parametrize("width", WIDTHS)

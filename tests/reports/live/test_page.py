@@ -133,7 +133,7 @@ def test_records_and_phases_appear_while_they_are_written(folder: Path) -> None:
         announce_run(folder)
         assert events.until(lambda view: view["state"] == "running")["phase"] == "start"
         now = own_progress("round 1: two", "load", time.time() + 1, time.time() + 60)
-        write_progress(folder, replace(now, places=(0, 1), loaded=1))
+        write_progress(folder, replace(now, case_indexes=(0, 1), loaded=1))
         view = events.until(lambda view: view["phase"] == "load")
         assert view["active"] == [0, 1]
         assert [row[1] for row in view["rows"]] == ["wait", "load", "-"]

@@ -80,11 +80,11 @@ def test_a_warning_before_the_address_does_not_hide_it(
 def test_rows_go_through_a_pipe_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
-    def of_rows(title: str, idle_s: float, descriptor: int) -> live.LivePage:
+    def open_rows(title: str, idle_s: float, descriptor: int) -> live.LivePage:
         read.append(os.dup(descriptor))
         return live.LivePage("http://127.0.0.1:1/x/", 1)
 
-    monkeypatch.setattr(live, "of_rows", of_rows)
+    monkeypatch.setattr(live, "open_rows", open_rows)
     rows = RowsPipe("watch", ("time", "rho", "by pid"), 60.0)
     for number in range(5000):  # more than the pipe has room for, and nothing is read yet
         rows.send((str(number), "0.5", "x" * 50))
@@ -104,7 +104,7 @@ def test_rows_go_through_a_pipe_that_nobody_waits_for(monkeypatch: pytest.Monkey
 def test_rows_of_a_page_whose_server_has_ended_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(live, "of_rows", lambda *_: live.LivePage("", 1))
+    monkeypatch.setattr(live, "open_rows", lambda *_: live.LivePage("", 1))
     rows = RowsPipe("watch", ("time",), 60.0)
     with pytest.raises(BrokenPipeError):  # its other end is closed
         os.write(rows._pipe, b"x")
@@ -199,7 +199,7 @@ def test_a_page_that_does_not_start_is_a_warning_and_the_run_goes_on(
     def fails(folder: Path, idle_s: float) -> live.LivePage:
         raise StartError("the live page did not start: no message")
 
-    monkeypatch.setattr(live, "of_run", fails)
+    monkeypatch.setattr(live, "open_run", fails)
     monkeypatch.setattr(runner, "continue_run", lambda *_: [])
     folder, _ = runner.start_run(PLAN_HERE, is_opened=True)
     assert folder.is_dir()

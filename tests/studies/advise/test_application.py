@@ -22,19 +22,19 @@ CASES = [
 ]
 
 
-def record(place: int, kind: str, copied_mib: float | None = None, **limit: Any) -> Record:
-    made = new_record(CASES[place], "run", rate=80.0)
+def record(case_index: int, kind: str, copied_mib: float | None = None, **limit: Any) -> Record:
+    made = new_record(CASES[case_index], "run", rate=80.0)
     own = replace(made.application, kind="wsgi", collector=Collector(0.01, 0.04, 1, copied_mib))
     used = replace(made.resources, memory_limit=MemoryLimit(**limit))
-    trial = replace(made.trial, kind=kind, place=place, block=0, round=1)
+    trial = replace(made.trial, kind=kind, case_index=case_index, block=0, round=1)
     return replace(made, application=own, resources=used, trial=trial)
 
 
 def advised(*records: Record) -> Application:
     """Return an application whose one process had no cause, in the set-up of these records."""
-    found = costs.of_application(record(0, WINDOW), 4)
+    found = costs.estimate_from_record(record(0, WINDOW), 4)
     one = Application(("wsgi",), "app", found, 0.01, 8, causes=(Cause("nothing"),))
-    return application.in_setup(one, setup_of(PLAIN), CASES, records)
+    return application.add_setup(one, setup_of(PLAIN), CASES, records)
 
 
 def test_what_collections_copy_with_preload_is_noted_and_is_no_harm_with_freeze() -> None:

@@ -53,7 +53,7 @@ def rendered(framework: str, strategy: str, kind: str = "def") -> handlers.Handl
 
 def advised(framework: str, task: str, path: Path, strategy: str = "prefork") -> handlers.Handler:
     sizes = (2, 1)
-    return handlers.for_setup(
+    return handlers.write_handler(
         framework, task, is_coroutine=False, path=str(path), strategy=strategy, sizes=sizes, users=8
     )
 

@@ -35,20 +35,20 @@ def test_only_responses_in_time_count_and_the_best_setting_is_named() -> None:
     times = {1: [1.0] * 2000 + [8.0] * 3000, 2: [7.0] * 5000, 3: [0.5] * 4000}
     records = [
         new_record(
-            cases[place],
+            cases[case_index],
             "run",
             kind=LONG,
-            place=place,
+            case_index=case_index,
             asked_rate=300.0,
             offered=6000,
             completed=len(found),
             response_max_s=max(found),
             histogram=figures.histogram(sorted(found)),
         )
-        for place, found in times.items()
+        for case_index, found in times.items()
     ]
     assert evidence(cases, records, leaks=False) == []  # they are no rates of the race
-    found = overload.of_records(SETUP, cases, records)
+    found = overload.read_overloads(SETUP, cases, records)
     assert [each.goodput for each in found] == [100.0, 0.0, 200.0]
     assert found[2].failed == pytest.approx(1 / 3)
     assert [*overload.sentences(found)] == [
@@ -58,7 +58,7 @@ def test_only_responses_in_time_count_and_the_best_setting_is_named() -> None:
         "and 33 % fail.",
         "So set protect=yes,max_wait=1.0.",
     ]
-    assert overload.of_records(Setup("threads", THREADS, 2, 4), cases, records) == []
+    assert overload.read_overloads(Setup("threads", THREADS, 2, 4), cases, records) == []
 
 
 @pytest.mark.server
@@ -72,14 +72,14 @@ def test_a_protected_server_refuses_what_would_wait_too_long(tmp_path: Path) -> 
         [record] = measure_open_loops(
             each,
             [Arrivals(600.0, "poisson")],  # three times its capacity
-            builder.new_trial("run", kind=LONG, place=0),
+            builder.new_trial("run", kind=LONG, case_index=0),
             None,
             duration_s=3.0,
             connections=overload.CONNECTIONS,
             timeout_s=overload.TIMEOUT_S,
         )
         assert record.problem is None, record.problem
-        [found] = overload.of_records(SETUP, [each], [record])
+        [found] = overload.read_overloads(SETUP, [each], [record])
         assert record.trial.phases["start"] > 0
         longest.append(found.longest_s or 0.0)
         failed.append(found.failed)

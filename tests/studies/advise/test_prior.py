@@ -28,7 +28,7 @@ def names(prior: Prior) -> list[str]:
 
 
 def prior(found: Probe, **question: object) -> Prior:
-    return Prior(costs.of_function(found), Question(**question))  # type: ignore[arg-type]
+    return Prior(costs.estimate_from_probe(found), Question(**question))  # type: ignore[arg-type]
 
 
 def test_a_call_that_waits_and_computes_gets_two_processes_of_threads() -> None:

@@ -73,7 +73,7 @@ def points(wall_s: float) -> list[Point]:
 
 def kinds(known: Probe) -> set[str]:
     """Return what runs the calls in the candidates for a function."""
-    found = Prior(costs.of_function(known), Question()).candidates(SERVERS)
+    found = Prior(costs.estimate_from_probe(known), Question()).candidates(SERVERS)
     return {each.kind for each in found}
 
 
@@ -135,7 +135,7 @@ def test_a_probe_of_long_calls_ends_within_20_s(name: str, most: int, tmp_path: 
     started_s = time.monotonic()
     found = probe_measurement.measure(case, None, 25)
     assert time.monotonic() - started_s < 3 * 20
-    assert most - 1 <= found.of_kind(THREADS)[-1].count <= most
+    assert most - 1 <= found.select_points(THREADS)[-1].count <= most
 
 
 @pytest.mark.server

@@ -21,9 +21,14 @@ def test_one_process_alone_and_a_preloaded_application_are_no_candidates() -> No
     cases[2] = Case("gunicorn_gthread", CASE.task, users=8, settings=preloaded)
     records = [
         new_record(
-            cases[place], "run", kind=kind, place=place, round=number, rate=100.0 + (number or 0)
+            cases[case_index],
+            "run",
+            kind=kind,
+            case_index=case_index,
+            round=number,
+            rate=100.0 + (number or 0),
         )
-        for place, kind, number in (
+        for case_index, kind, number in (
             (0, WINDOW, ALONE),
             (1, WINDOW, 1),
             (1, WINDOW, 2),
@@ -55,7 +60,7 @@ def test_memory_that_grows_steadily_with_requests_is_a_leak(
             case,
             "run",
             kind=LONG,
-            place=0,
+            case_index=0,
             seconds=2.0,
             asked_rate=rate,
             rate=rate,

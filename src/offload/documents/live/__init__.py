@@ -35,12 +35,12 @@ class LivePage:
     pid: int
 
 
-def of_run(folder: Path, idle_s: float) -> LivePage:
+def open_run(folder: Path, idle_s: float) -> LivePage:
     """Serve the page of a run; raise StartError."""
     return _launch([RUN, str(folder.absolute()), str(idle_s)], subprocess.DEVNULL)
 
 
-def of_rows(title: str, idle_s: float, descriptor: int) -> LivePage:
+def open_rows(title: str, idle_s: float, descriptor: int) -> LivePage:
     """Serve the page of the rows that come through a pipe; raise StartError."""
     return _launch([ROWS, title, str(idle_s)], descriptor)
 
@@ -97,7 +97,7 @@ class RowsPipe:
     def __init__(self, title: str, head: Sequence[str], idle_s: float) -> None:
         reading, self._pipe = os.pipe()
         try:
-            self.page = of_rows(title, idle_s, reading)
+            self.page = open_rows(title, idle_s, reading)
         except BaseException:
             os.close(self._pipe)
             raise

@@ -236,7 +236,7 @@ class RunView:
             self._seen = self._progress or self._seen
 
     def _running(self, progress: RunProgress) -> View:
-        phases = tuple(progress.phase_of(place) for place in range(len(self._rows.rows)))
+        phases = tuple(progress.phase_of(index) for index in range(len(self._rows.rows)))
         return self._view(
             RUNNING,
             progress.step,

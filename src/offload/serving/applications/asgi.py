@@ -45,12 +45,12 @@ class Application:
         if (refused := responses.refusal(method, target_host or host(scope))) is not None:
             await send_answer(send, refused, method)
             return
-        if (content := sized_responses.for_path(path)) is not None:
+        if (content := sized_responses.find_body(path)) is not None:
             body = content if isinstance(content, bytes) else content.encode()
             sized = responses.Answer(200, sized_responses.CONTENT_TYPE, body)
             await send_answer(send, sized, method)
             return
-        found = responses.for_path(path, scope["query_string"].decode("latin-1"))
+        found = responses.answer_path(path, scope["query_string"].decode("latin-1"))
         answer = found or responses.from_task(await task_clock.acall(self._task))
         await send_answer(send, answer, method)
 

@@ -136,7 +136,7 @@ def serve(
 
     class Handler(RequestHandler):
         def do_GET(self) -> None:
-            self.respond(responses.for_uri(self.path) or answer())
+            self.respond(responses.answer_uri(self.path) or answer())
 
         def do_HEAD(self) -> None:
             self.do_GET()  # `respond` leaves the body out

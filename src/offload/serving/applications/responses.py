@@ -95,14 +95,14 @@ def timed_out(seconds: float) -> Answer:
     return _plain(504, f"the task did not end within {seconds:g} s")
 
 
-def for_uri(uri: str) -> Answer | None:
+def answer_uri(uri: str) -> Answer | None:
     """Return the response to any path except the task's `/`; None for `/` with any query."""
     path, _, query = uri.partition("?")
-    return for_path(path, query)
+    return answer_path(path, query)
 
 
-def for_path(path: str, query: str) -> Answer | None:
-    """Return the same as `for_uri`, for a path that is decoded: a `?` in it begins no query."""
+def answer_path(path: str, query: str) -> Answer | None:
+    """Return the same as `answer_uri`, for a path that is decoded: a `?` in it begins no query."""
     if path == "/":
         return None
     if path != "/resources/":

@@ -25,10 +25,10 @@ class Application:
         if (refused := responses.refusal(scope.method, host)) is not None:
             _send(protocol, refused, scope.method)
             return
-        if (content := sized_responses.for_path(scope.path)) is not None:
+        if (content := sized_responses.find_body(scope.path)) is not None:
             _send_sized(protocol, content, scope.method)
             return
-        found = responses.for_path(scope.path, scope.query_string)
+        found = responses.answer_path(scope.path, scope.query_string)
         answer = found or responses.from_task(await task_clock.acall(self._task))
         _send(protocol, answer, scope.method)
 

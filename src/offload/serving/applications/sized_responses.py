@@ -11,7 +11,7 @@ CONTENT_TYPE = "text/plain; charset=utf-8"
 
 
 @functools.lru_cache(64)
-def for_path(path: str) -> bytes | str | None:
+def find_body(path: str) -> bytes | str | None:
     """Return N bytes or characters for a sized path, from a cache; None for any other path."""
     found = PATH.fullmatch(path)
     if found is None or int(found[2]) > MAX_SIZE:

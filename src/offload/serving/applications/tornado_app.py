@@ -174,7 +174,9 @@ class _Handler(LimitedHandler):
         loop_lag.note_request()
         with self.requests.at_work:
             answer = (
-                self._refusal() or responses.for_uri(self.request.uri or "") or await self._answer()
+                self._refusal()
+                or responses.answer_uri(self.request.uri or "")
+                or await self._answer()
             )
             sent = self._send(answer)
         if not sent.done():

@@ -35,7 +35,7 @@ class Application:
         """Respond to one request."""
         answer = (
             responses.refusal(environ["REQUEST_METHOD"], environ.get("HTTP_HOST"))
-            or responses.for_path(environ["PATH_INFO"], environ.get("QUERY_STRING", ""))
+            or responses.answer_path(environ["PATH_INFO"], environ.get("QUERY_STRING", ""))
             or responses.from_task(self._call(self._task))
         )
         return _start(answer, environ, start_response)

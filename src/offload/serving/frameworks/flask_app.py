@@ -26,7 +26,7 @@ def application() -> wsgi.Wsgi:
     @app.get("/", defaults={"path": ""}, provide_automatic_options=False)
     @app.get("/<path:path>", provide_automatic_options=False)
     def any_other(path: str) -> Response:
-        found = responses.for_path(f"/{path}", request.query_string.decode("latin-1"))
+        found = responses.answer_path(f"/{path}", request.query_string.decode("latin-1"))
         answer = found or responses.from_task(task_clock.call(task))
         return Response(answer.body, answer.status, content_type=answer.content_type)
 

@@ -46,7 +46,7 @@ def application() -> asgi.Asgi:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     def any_other(path: str, request: Request) -> Response:
-        found = responses.for_path(f"/{path}", request.url.query)
+        found = responses.answer_path(f"/{path}", request.url.query)
         answer = found or responses.from_task(task_clock.call(task))
         return Response(answer.body, answer.status, media_type=answer.content_type)
 

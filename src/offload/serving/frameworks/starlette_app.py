@@ -53,7 +53,7 @@ def application(task: str, within: AbstractAsyncContextManager[object] | None = 
         query = request.scope["query_string"].decode("latin-1")
         found = (
             responses.refusal(request.method, request.headers.get("host"))
-            or responses.for_path(request.scope["path"], query)
+            or responses.answer_path(request.scope["path"], query)
             or responses.from_task(task_clock.call(task))
         )
         return Response(found.body, found.status, {"content-type": found.content_type})

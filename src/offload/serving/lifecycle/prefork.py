@@ -86,7 +86,7 @@ def serve_threads(
 
     A single process is this one.
     """
-    protected = guards.of_threads(workers, guard)
+    protected = guards.protect_threads(workers, guard)
 
     def respond(listening: ListeningSocket, ready: Ready) -> None:
         with create() as executor:

@@ -54,12 +54,12 @@ class Protection:
             self.guard.resize(workers)
 
 
-def of_threads(workers: int, settings: GuardSettings | None) -> Protection:
+def protect_threads(workers: int, settings: GuardSettings | None) -> Protection:
     """Protect tasks in threads or interpreters: a task that exceeds its timeout is abandoned."""
     return _of_workers(workers, settings, kills=False)
 
 
-def of_processes(workers: int, settings: GuardSettings | None) -> Protection:
+def protect_processes(workers: int, settings: GuardSettings | None) -> Protection:
     """Protect tasks in a pool that ends them itself: pass `task_timeout_s` to it."""
     return _of_workers(workers, settings, kills=True)
 
@@ -70,7 +70,9 @@ def task_timeout_s(settings: GuardSettings | None) -> float | None:
     return known.task_timeout if known.protect == "yes" else None
 
 
-def of_loop(task: str, settings: GuardSettings | None, is_replaced: bool = False) -> Protection:
+def protect_loop(
+    task: str, settings: GuardSettings | None, is_replaced: bool = False
+) -> Protection:
     """Protect tasks on the event loop.
 
     A function that blocks the loop has a timeout only if the process is replaced when it ends.

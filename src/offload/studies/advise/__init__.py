@@ -180,7 +180,7 @@ def _handler(code: str, found: Answer) -> tuple[Handler | None, UserError | None
         return None, None
     setup, probe = found.best.setup, subject.probe
     try:
-        return handlers.for_setup(
+        return handlers.write_handler(
             code,
             probe.task,
             is_coroutine=probe.is_coroutine,

@@ -289,8 +289,7 @@ def _carries(answer: Answer) -> Iterator[str]:
     at_least = "at least" if best.setup.kind == LOOPS and best.users == MOST_USERS else "up to"
     words = [f"{at_least} {number(capacity)}/s{users}"]
     if (found := best.p99) is not None:
-        name = P_NAMES[found.quantile]
-        words.append(f"at {number(found.rate)}/s {name} is {seconds(found.value)}")
+        words.append(f"at {number(found.rate)}/s {_latency(found)}")
     if best.memory_mib is not None:
         words.append(_memory(best, answer.prior))
     if best.cpu_ms is not None:
@@ -303,6 +302,13 @@ def _carries(answer: Answer) -> Iterator[str]:
         yield from _on_required_rate(answer, question.rate)
     if answer.choice.missed in ("p99", "memory", "connections"):
         yield f"No measured set-up meets the required {answer.choice.missed}: this one is the best."
+
+
+def _latency(found: Latency) -> str:
+    """Return a percentile in words, with its range over the loads if they differ much."""
+    varies = found.high > SAME_P99 * found.low
+    ends = f" ({seconds(found.low)} to {seconds(found.high)} in single loads)" if varies else ""
+    return f"{P_NAMES[found.quantile]} is {seconds(found.value)}{ends}"
 
 
 def _memory(found: Evidence, prior: Prior) -> str:

@@ -195,7 +195,7 @@ def probe_setup(server: str, users: int) -> Setup:
     return Setup(server, kind, 1, 1 if entry.workers_are == "processes" else users)
 
 
-def of_records(
+def describe(
     kinds: tuple[str, ...],
     name: str | None,
     started: Sequence[Started],
@@ -204,12 +204,12 @@ def of_records(
 ) -> Application:
     """Return the application from the record of one process alone; there is one with a rate."""
     found = next(each for each in records if is_probe(each) and each.result.rate)
-    case = cases[found.trial.place or 0]
+    case = cases[found.trial.case_index or 0]
     gains = result.gains(diagnosis.switches([found]), case, cases, records)
     return Application(
         kinds,
         name,
-        costs.of_application(found, result.setup_of(case).workers),
+        costs.estimate_from_record(found, result.setup_of(case).workers),
         found.baseline.alone_s or 0.0,
         case.users,
         case.request,
@@ -220,21 +220,21 @@ def of_records(
     )
 
 
-def in_setup(
+def add_setup(
     known: Application, setup: Setup, cases: Sequence[Case], records: Sequence[Record]
 ) -> Application:
     """Return an application with the causes and the memory of a set-up."""
-    own = {place for place, case in enumerate(cases) if result.setup_of(case) == setup}
-    preload = {place for place in own if cases[place].settings.get("preload") == "yes"}
-    plain = {place for place in own if not result.is_variant(cases[place])}
-    found = [each for each in records if each.trial.place in plain and result.is_raced(each)]
+    own = {index for index, case in enumerate(cases) if result.setup_of(case) == setup}
+    preload = {index for index in own if cases[index].settings.get("preload") == "yes"}
+    plain = {index for index in own if not result.is_variant(cases[index])}
+    found = [each for each in records if each.trial.case_index in plain and result.is_raced(each)]
     windows = [each for each in found if each.trial.kind != LONG]
     gains = {**known.gains}
-    for place in plain:
-        gains |= result.gains(diagnosis.switches(windows), cases[place], cases, records)
-    forked = {place for place in own if cases[place].settings.get("preload", "no") != "no"}
-    preloaded = diagnosis.diagnose([each for each in records if each.trial.place in forked])
-    shared = diagnosis.diagnose([each for each in records if each.trial.place in preload])
+    for index in plain:
+        gains |= result.gains(diagnosis.switches(windows), cases[index], cases, records)
+    forked = {index for index in own if cases[index].settings.get("preload", "no") != "no"}
+    preloaded = diagnosis.diagnose([each for each in records if each.trial.case_index in forked])
+    shared = diagnosis.diagnose([each for each in records if each.trial.case_index in preload])
     return replace(
         known,
         preload_causes=(
@@ -244,7 +244,7 @@ def in_setup(
         remaining=tuple(diagnosis.diagnose(windows, gains)),
         advised=tuple(windows),
         worker=_memory(found),
-        preloaded=_memory([each for each in records if each.trial.place in preload]),
+        preloaded=_memory([each for each in records if each.trial.case_index in preload]),
     )
 
 

@@ -61,7 +61,7 @@ class Costs:
     limit_mib: float | None = None
 
 
-def of_function(probe: Probe) -> Costs:
+def estimate_from_probe(probe: Probe) -> Costs:
     """Return the costs of a function, with typical overheads at the speed of this machine."""
     call, speed = probe.call, (probe.python_s or PYTHON_S) / PYTHON_S
     wall_s = max(call.wall_s - call.queued_s, LEAST_S)
@@ -75,7 +75,7 @@ def of_function(probe: Probe) -> Costs:
 
     fails = {LOOPS} if probe.fails(probes.LOOP) else set()
     fails |= {THREADS} if probe.is_unsafe_in_threads else set()
-    in_threads = (point.worker_mib or 0.0 for point in probe.of_kind(probes.THREADS))
+    in_threads = (point.worker_mib or 0.0 for point in probe.select_points(probes.THREADS))
     return Costs(
         {kind: cost(kind) for kind in OVERHEAD_S},
         probe.capacity,
@@ -95,7 +95,7 @@ def _own_limit_s(probe: Probe, wall_s: float) -> float:
 
     Such as a pool of connections: the GIL, the CPU and the threads would allow a far higher rate.
     """
-    several = [each for each in probe.of_kind(probes.THREADS) if each.count > 2]
+    several = [each for each in probe.select_points(probes.THREADS) if each.count > 2]
     if not several or probe.is_unsafe_in_threads:
         return 0.0
     most, call = max(several, key=lambda each: each.count), probe.call
@@ -104,7 +104,7 @@ def _own_limit_s(probe: Probe, wall_s: float) -> float:
     return 1 / most.rate if 0 < most.rate < IN_PROBE * min(allowed) else 0.0
 
 
-def of_application(record: Record, threads: int | None) -> Costs:
+def estimate_from_record(record: Record, threads: int | None) -> Costs:
     """Return the costs of a request to an application, from one process of a server under load.
 
     `threads` are those of the process; None: an event loop. The costs of other servers are assumed

@@ -35,7 +35,7 @@ class Function:
     @cached_property
     def costs(self) -> Costs:
         """The costs of a request."""
-        return costs.of_function(self.probe)
+        return costs.estimate_from_probe(self.probe)
 
     @property
     def alone_s(self) -> float:
@@ -61,7 +61,7 @@ class Function:
     def _left_out(self) -> Iterator[str]:
         """Yield what is not safe if several calls run at once, and what to do."""
         for kind, name in BESIDE.items():
-            points = self.probe.of_kind(kind)
+            points = self.probe.select_points(kind)
             if self.probe.fails(kind):
                 worst = max(points, key=lambda each: each.failed)
                 error = "" if worst.error is None else f" ({worst.error})"

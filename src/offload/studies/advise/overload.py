@@ -50,13 +50,13 @@ def cases(case: Case) -> list[Case]:
     return [replace(case, settings={**case.settings, **each}) for each in settings]
 
 
-def of_records(
+def read_overloads(
     setup: Setup, all_cases: Sequence[Case], records: Sequence[Record]
 ) -> list[Overload]:
     """Return what the overload of a set-up showed; empty if there was none."""
     found = []
     for record in records:
-        case = all_cases[record.trial.place or 0]
+        case = all_cases[record.trial.case_index or 0]
         if "backlog" in case.settings and setup_of(case) == setup and record.result.offered:
             found.append(_overload(case, record))
     return found

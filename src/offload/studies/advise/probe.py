@@ -94,13 +94,13 @@ class Probe:
 
         Such as a connection to SQLite in threads, or a locked file in processes.
         """
-        return any(p.failed - self.call.failed > FAILS_MORE for p in self.of_kind(kind))
+        return any(p.failed - self.call.failed > FAILS_MORE for p in self.select_points(kind))
 
     @property
     def is_unsafe_in_threads(self) -> bool:
         """Whether calls fail in threads, or results differ that do not alone and in processes."""
-        threads = max((point.results for point in self.of_kind(THREADS)), default=0)
-        processes = max((point.results for point in self.of_kind(PROCESSES)), default=0)
+        threads = max((point.results for point in self.select_points(THREADS)), default=0)
+        processes = max((point.results for point in self.select_points(PROCESSES)), default=0)
         differs = threads > 1 and self.call.results == 1 and processes == 1
         return differs or self.fails(THREADS)
 
@@ -111,7 +111,7 @@ class Probe:
         For a coroutine, this excludes the time in which it awaits. If it was not measured, it is
         calculated from the rate of calls that await together, and then run sequentially.
         """
-        point, call = next(iter(self.of_kind(LOOP)), None), self.call
+        point, call = next(iter(self.select_points(LOOP)), None), self.call
         busy_s = min(call.cpu_s, call.wall_s)
         if point is None:
             return call.wait_s + busy_s
@@ -119,6 +119,6 @@ class Probe:
             return point.on_loop_s
         return max(min(busy_s, point.cpu_s), 1 / point.rate - call.wait_s / point.count)
 
-    def of_kind(self, kind: str) -> list[Point]:
+    def select_points(self, kind: str) -> list[Point]:
         """Return the points of one kind, by ascending number of workers."""
         return sorted((p for p in self.points if p.kind == kind), key=lambda point: point.count)

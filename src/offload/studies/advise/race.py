@@ -47,10 +47,12 @@ ROUND_CYCLES = 1.5  # or so many cycles: a cycle is users / rate
 LONGEST_SWITCH_S = 60.0  # s after which no third round starts
 MOST_SWITCHES = 2  # beside the set-up as it is
 MOST_MEMORY = 0.8  # share of the memory that these servers may need
-SHARES = (0.5, 0.8)  # of the smaller capacity of the best two
-LOAD_S, WARM_S, PASSES = 2.0, 0.3, 3  # of an open loop
+# Of the smaller of the slowest rounds of the best two: what a slow minute leaves as a reserve too.
+SHARES = (0.5, 0.8)
+LOAD_S, WARM_S, PASSES = 3.0, 0.3, 4  # of an open loop; only the last share is loaded repeatedly
 EACH_LOAD_S = LOAD_S + WARM_S + 0.5  # with its start and end
-PRELOAD_S = 4.0  # of the load of preloaded processes, with the start of their server
+KEEP_ALIVE_S = 6.0
+PRELOAD_LOAD_S, PRELOAD_S = 2.0, 4.0  # of preloaded processes; with the start of their server
 MOST_PRELOADS = 2
 MOST_CHOICES = 3  # set-ups that become the choice while response times are measured
 RATE_S = 20.0  # s of the load at the required rate
@@ -103,10 +105,10 @@ class Race:
         """
         self.users[setup] = users
         trial = self._trial(ALONE)
-        place = self._place(setup)
-        cases = {place: self.cases[place]}
+        index = self._case_index(setup)
+        cases = {index: self.cases[index]}
         self._show_progress("one process", cases)
-        design = replace(DESIGN, sampled=(place,), is_probe=True)
+        design = replace(DESIGN, sampled=(index,), is_probe=True)
         found = measure_round(cases, trial, None, lambda *_: None, True, design)
         del self.users[setup]
         self._keep(found)
@@ -117,9 +119,9 @@ class Race:
         changed = self._add_switched(records)
         if not changed:
             return
-        place = records[-1].trial.place or 0
-        cases = {each: self.cases[each] for each in (place, *changed)}
-        name, how = self.cases[place].name, " and ".join(changed.values())
+        index = records[-1].trial.case_index or 0
+        cases = {each: self.cases[each] for each in (index, *changed)}
+        name, how = self.cases[index].name, " and ".join(changed.values())
         slow_s = SWITCH_ROUNDS * len(cases) * ROUND_CALLS * (records[-1].baseline.alone_s or 0.0)
         self.report(f"{name} without and with {how}: about {max(SWITCH_S, slow_s):.0f} s")
         ends = time.monotonic() + LONGEST_SWITCH_S
@@ -131,18 +133,18 @@ class Race:
                 break
 
     def _add_cases(self, cases: Iterable[Case]) -> list[int]:
-        """Add cases to the plan; return their places."""
+        """Add cases to the plan; return their indexes."""
         first = len(self.cases)
         self.cases += cases
         journal.save_plan(self.plan, self.folder)
         return [*range(first, len(self.cases))]
 
     def _add_switched(self, records: Sequence[Record]) -> dict[int, str]:
-        """Add the last case of records with what may remove its causes; return how, by place."""
-        place = records[-1].trial.place or 0
+        """Add the last case of records with what may remove its causes; return how, by index."""
+        index = records[-1].trial.case_index or 0
         changed: dict[str, Case] = {}
         for switch in diagnosis.switches(records).values():
-            case = switched(self.cases[place], switch)
+            case = switched(self.cases[index], switch)
             if case is not None and case not in self.cases and len(changed) < MOST_SWITCHES:
                 changed[switch.text] = case
         if not changed or not self._has_memory_for(records, 1 + len(changed)):
@@ -194,7 +196,7 @@ class Race:
             self.cases, self.records, self.costs is not None and bool(self.costs.leak_mib)
         )
 
-    def _place(self, setup: Setup) -> int:
+    def _case_index(self, setup: Setup) -> int:
         if setup not in self.users:
             self.users[setup] = self.prior.users(setup)
         case = case_of(setup, self.case, self.users[setup])
@@ -218,10 +220,10 @@ class Race:
         count = max(2, int(self._left_s / each_s) - len(changed))
         chosen, others = setups[:count], [*changed]
         if changed:
-            place = alone[-1].trial.place or 0
-            self.report(f"also {self.cases[place].name} with {' and '.join(changed.values())}")
-            if place not in map(self._place, chosen):
-                others.append(place)
+            index = alone[-1].trial.case_index or 0
+            self.report(f"also {self.cases[index].name} with {' and '.join(changed.values())}")
+            if index not in map(self._case_index, chosen):
+                others.append(index)
         self.ends = max(self.ends, time.monotonic() + (len(chosen) + len(others)) * each_s)
         self._report_time(chosen)
         self.measure(1, chosen, upstream, others)
@@ -234,24 +236,24 @@ class Race:
         changed: Collection[int] = (),
     ) -> None:
         """Measure a round of set-ups side by side; `changed` are cases with a remedy."""
-        places = {self._place(setup): setup for setup in setups}
+        case_indexes = {self._case_index(setup): setup for setup in setups}
         trial = self._trial(number)
-        cases = {place: self.cases[place] for place in (*places, *changed)}
-        self._show_progress(f"round {number}", places)
+        cases = {index: self.cases[index] for index in (*case_indexes, *changed)}
+        self._show_progress(f"round {number}", case_indexes)
         began = time.monotonic()
         design = replace(DESIGN, is_known=self.is_brief)
         if number == 1 and not is_application(self.case.task):
-            design = replace(design, sampled=(min(places),))
+            design = replace(design, sampled=(min(case_indexes),))
         found = measure_round(cases, trial, upstream, lambda *_: None, False, design)
         others = [
             replace(each, trial=replace(each.trial, block=SWITCHES))
             for each in found
-            if each.trial.place in changed
+            if each.trial.case_index in changed
         ]
-        found = [each for each in found if each.trial.place in places]
+        found = [each for each in found if each.trial.case_index in case_indexes]
         self._keep([*found, *others])
         rates = ", ".join(
-            f"{places[each.trial.place or 0].name} "
+            f"{case_indexes[each.trial.case_index or 0].name} "
             + (f"{each.result.rate:.4g}/s" if each.result.rate else "failed")
             for each in found
         )
@@ -272,11 +274,11 @@ class Race:
             quick=True,
         )
 
-    def _show_progress(self, step: str, places: Collection[int]) -> None:
+    def _show_progress(self, step: str, case_indexes: Collection[int]) -> None:
         """Write what is measured now for the live page."""
         ends = time.time() + max(0.0, self._left_s)
         progress = own_progress(step, "load", ends, ends)
-        write_progress(self.folder, replace(progress, places=tuple(places)))
+        write_progress(self.folder, replace(progress, case_indexes=tuple(case_indexes)))
 
     @property
     def _left_s(self) -> float:
@@ -284,8 +286,8 @@ class Race:
 
     def _has_time_for_another(self, number: int) -> bool:
         passes = 1 if number < USUAL else PASSES
-        loads_s = 2 * len(SHARES) * passes * EACH_LOAD_S
-        loads_s += PASSES * LOAD_S + 1 + MOST_PRELOADS * PRELOAD_S
+        loads_s = 2 * (len(SHARES) - 1 + passes) * EACH_LOAD_S
+        loads_s += KEEP_ALIVE_S + 1 + MOST_PRELOADS * PRELOAD_S
         loads_s += RATE_S if self.question.rate else 0.0
         return number < MOST_ROUNDS and self._left_s > loads_s + self._took_s
 
@@ -349,14 +351,14 @@ class Race:
             if self.question.rate is not None and found.missed != "rate":
                 rates = [self.question.rate]
             elif not rates:
-                smaller = min(each.capacity or 0.0 for each in new)
-                rates = [share * smaller for share in SHARES]
+                slowest = min(rate for each in new for rate in each.rates.values())
+                rates = [share * slowest for share in SHARES]
             names = " and ".join(each.setup.name for each in new)
             self.report(f"response times of {names} at {rates[-1]:.4g}/s")
-            left_s = self._left_s - PASSES * LOAD_S - MOST_PRELOADS * PRELOAD_S
-            passes = int(left_s / (len(new) * len(rates) * EACH_LOAD_S))
-            passes = max(1, min(PASSES, passes))
-            arrivals = [Arrivals(rate, "poisson") for rate in rates] * passes
+            left_s = self._left_s - KEEP_ALIVE_S - MOST_PRELOADS * PRELOAD_S
+            passes = int(left_s / (len(new) * EACH_LOAD_S)) - len(rates) + 1
+            loads = [*rates[:-1], *rates[-1:] * max(1, min(PASSES, passes))]
+            arrivals = [Arrivals(rate, "poisson") for rate in loads]
             self.load([each.setup for each in new], arrivals, LOAD_S, upstream)
 
     def _measure_required_rate(self, upstream: Upstream | None) -> None:
@@ -372,11 +374,11 @@ class Race:
         found = self.choice()
         if found is None or not found.best.latencies:
             return
-        self.report(f"{found.best.setup.name} on kept connections: {PASSES * LOAD_S:.0f} s")
-        case = replace(self.cases[self._place(found.best.setup)], keep_alive=True)
-        (place,) = self._add_cases([case])
+        self.report(f"{found.best.setup.name} on kept connections: {KEEP_ALIVE_S:.0f} s")
+        case = replace(self.cases[self._case_index(found.best.setup)], keep_alive=True)
+        (index,) = self._add_cases([case])
         arrivals = [Arrivals(found.best.latencies[-1].rate, "poisson")]
-        with closing(self._loads(place, arrivals, PASSES * LOAD_S, upstream)) as loads:
+        with closing(self._loads(index, arrivals, KEEP_ALIVE_S, upstream)) as loads:
             self._keep([*loads])
 
     def _measure_preloaded(self) -> None:
@@ -392,11 +394,11 @@ class Race:
         preloads = ("yes", "freeze") if is_application(self.case.task) else ("freeze",)
         names = " and ".join(f"preload={each}" for each in preloads)
         self.report(f"memory with {names}: {PRELOAD_S * len(preloads):.0f} s")
-        case = self.cases[self._place(found.best.setup)]
+        case = self.cases[self._case_index(found.best.setup)]
         arrivals = [Arrivals(found.best.latencies[0].rate, "poisson")]
         for each in preloads:
-            (place,) = self._add_cases([replace(case, settings={**case.settings, "preload": each})])
-            with closing(self._loads(place, arrivals, LOAD_S, None)) as loads:
+            (index,) = self._add_cases([replace(case, settings={**case.settings, "preload": each})])
+            with closing(self._loads(index, arrivals, PRELOAD_LOAD_S, None)) as loads:
                 self._keep([*loads])
 
     def _measure_remaining_causes(self) -> None:
@@ -404,8 +406,10 @@ class Race:
         found = self.choice()
         if found is None or not is_application(self.case.task) or not self.measures_switches:
             return
-        place = self._place(found.best.setup)
-        windows = [each for each in self.records if each.trial.place == place and is_raced(each)]
+        index = self._case_index(found.best.setup)
+        windows = [
+            each for each in self.records if each.trial.case_index == index and is_raced(each)
+        ]
         known = diagnosis.switches([each for each in self.records if each.trial.round == ALONE])
         windows = [each for each in windows if each.trial.kind == WINDOW]
         if diagnosis.switches(windows).keys() - known.keys():
@@ -416,19 +420,21 @@ class Race:
         found = self.choice()
         if not self.overloads or found is None or not found.best.capacity:
             return
-        places = self._add_cases(overload.cases(self.cases[self._place(found.best.setup)]))
+        case_indexes = self._add_cases(
+            overload.cases(self.cases[self._case_index(found.best.setup)])
+        )
         arrivals = [Arrivals(overload.LOAD * found.best.capacity, "poisson")]
-        count = len(places)
+        count = len(case_indexes)
         self.report(
             f"{found.best.setup.name} at {arrivals[0].rate:.4g}/s, {overload.LOAD:g} times its "
             f"capacity, with {count} settings: about {count * (overload.LOAD_S + 10):.0f} s"
         )
-        for place in places:
+        for index in case_indexes:
             with closing(
                 measure_open_loops(
-                    self.cases[place],
+                    self.cases[index],
                     arrivals,
-                    self._long_trial(place),
+                    self._long_trial(index),
                     upstream,
                     duration_s=overload.LOAD_S,
                     connections=overload.CONNECTIONS,
@@ -445,12 +451,12 @@ class Race:
         upstream: Upstream | None,
     ) -> None:
         """Load several set-ups with each of `arrivals` in turn; all servers run meanwhile."""
-        places = [self._place(setup) for setup in setups]
-        self._show_progress("response times", places)
+        case_indexes = [self._case_index(setup) for setup in setups]
+        self._show_progress("response times", case_indexes)
         with ExitStack() as stack:
             loads: Mapping[int, Generator[Record]] = {
-                place: stack.enter_context(closing(self._loads(place, arrivals, seconds, upstream)))
-                for place in places
+                index: stack.enter_context(closing(self._loads(index, arrivals, seconds, upstream)))
+                for index in case_indexes
             }
             for _ in arrivals:
                 for each in loads.values():
@@ -458,18 +464,27 @@ class Race:
                         self._keep([record])
 
     def _loads(
-        self, place: int, arrivals: Sequence[Arrivals], seconds: float, upstream: Upstream | None
+        self,
+        index: int,
+        arrivals: Sequence[Arrivals],
+        seconds: float,
+        upstream: Upstream | None,
     ) -> Generator[Record]:
         return measure_open_loops(
-            self.cases[place],
+            self.cases[index],
             arrivals,
-            self._long_trial(place),
+            self._long_trial(index),
             upstream,
             warm_s=WARM_S,
             duration_s=seconds + WARM_S,
         )
 
-    def _long_trial(self, place: int) -> Trial:
+    def _long_trial(self, index: int) -> Trial:
         return builder.new_trial(
-            self.folder.name, kind=LONG, suite=SUITE, place=place, seed=self.seed, quick=True
+            self.folder.name,
+            kind=LONG,
+            suite=SUITE,
+            case_index=index,
+            seed=self.seed,
+            quick=True,
         )

@@ -81,16 +81,16 @@ def gains(
     own = [each for each in records if each.trial.block == SWITCHES]
 
     def windows(of: Case | None) -> list[Record]:
-        place = cases.index(of) if of in cases else None
-        return [each for each in own if each.trial.place == place]
+        index = cases.index(of) if of in cases else None
+        return [each for each in own if each.trial.case_index == index]
 
     plain = windows(case)
     if not plain and case in cases:  # the race had both in one block
-        place = cases.index(case)
+        index = cases.index(case)
         plain = [
             replace(each, trial=replace(each.trial, block=SWITCHES))
             for each in records
-            if is_raced(each) and each.trial.place == place
+            if is_raced(each) and each.trial.case_index == index
         ]
     return {
         kind: gain
@@ -101,8 +101,8 @@ def gains(
 
 def keep_alive(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> KeepAlive | None:
     """Return what a set-up showed on reused connections; None if that was not measured."""
-    own = {place for place, each in enumerate(cases) if each.keep_alive and setup_of(each) == setup}
-    loads = [each for each in records if each.trial.place in own and each.problem is None]
+    own = {index for index, each in enumerate(cases) if each.keep_alive and setup_of(each) == setup}
+    loads = [each for each in records if each.trial.case_index in own and each.problem is None]
     found = _latencies(loads)
     return KeepAlive(found[-1], loads[-1].resources.requests or ()) if found else None
 
@@ -111,7 +111,7 @@ def preloads(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> 
     """Return the memory of a set-up after load and a collection, by its setting preload."""
     found = {}
     for record in records:
-        case, memory = cases[record.trial.place or 0], record.resources.memory
+        case, memory = cases[record.trial.case_index or 0], record.resources.memory
         preload = str(case.settings.get("preload", ""))
         if preload and setup_of(case) == setup and memory.collected_mib is not None:
             found[preload] = memory.collected_mib
@@ -125,7 +125,7 @@ def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> l
     and one process alone are left out.
     """
     newest: dict[Setup, int] = {}
-    raced = {each.trial.place for each in records if is_raced(each)}
+    raced = {each.trial.case_index for each in records if is_raced(each)}
     for index, case in enumerate(cases):
         if index in raced and not is_variant(case):
             newest[setup_of(case)] = index
@@ -133,7 +133,7 @@ def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> l
         _evidence(
             setup,
             cases[index],
-            [each for each in records if each.trial.place == index and is_raced(each)],
+            [each for each in records if each.trial.case_index == index and is_raced(each)],
         )
         for setup, index in newest.items()
     ]
@@ -149,7 +149,7 @@ def leak_mib(records: Sequence[Record]) -> float | None:
     loads: dict[tuple[object, ...], list[Record]] = {}
     for each in records:
         if each.trial.kind == LONG and each.problem is None and each.resources.memory.whole_mib:
-            key = (each.trial.place, each.case.seconds)
+            key = (each.trial.case_index, each.case.seconds)
             loads.setdefault(key, []).append(each)
     found = []
     for several in loads.values():

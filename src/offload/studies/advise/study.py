@@ -191,7 +191,7 @@ def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Appl
 
 
 def _application(saved: Saved, cases: Sequence[Case], records: Sequence[Record]) -> Application:
-    return application.of_records(saved.kinds, saved.name, saved.started, cases, records)
+    return application.describe(saved.kinds, saved.name, saved.started, cases, records)
 
 
 def _fails(record: Record) -> bool:
@@ -250,7 +250,7 @@ def answer(
         problem = next((each.problem for each in found if each.problem), "there are no records")
         raise _explained(f"no set-up worked: {problem}", FIX_OR_LIMIT, records)
     if isinstance(subject, Application):
-        subject = application.in_setup(subject, choice.best.setup, plan.cases, records)
+        subject = application.add_setup(subject, choice.best.setup, plan.cases, records)
     windows = [each for each in records if each.trial.kind == WINDOW]
     disturbed = find_disturbance(windows, ())
     leak_mib = subject.costs.leak_mib or result.leak_mib(records)
@@ -263,7 +263,7 @@ def answer(
         saved.missing,
         disturbed,
         is_interrupted,
-        tuple(overload.of_records(choice.best.setup, plan.cases, records)),
+        tuple(overload.read_overloads(choice.best.setup, plan.cases, records)),
         _start_s(choice.best.setup, plan.cases, records),
         result.keep_alive(choice.best.setup, plan.cases, records),
         result.preloads(choice.best.setup, plan.cases, records),
@@ -272,8 +272,8 @@ def answer(
 
 def _start_s(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> float | None:
     """Return how long a set-up takes to start alone; the median."""
-    own = {place for place, each in enumerate(cases) if result.setup_of(each) == setup}
-    longs = [each for each in records if each.trial.kind == LONG and each.trial.place in own]
+    own = {index for index, each in enumerate(cases) if result.setup_of(each) == setup}
+    longs = [each for each in records if each.trial.kind == LONG and each.trial.case_index in own]
     found = [start_s for each in longs if (start_s := each.trial.phases.get("start")) is not None]
     return statistics.median(found) if found else None
 

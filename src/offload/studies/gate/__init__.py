@@ -191,8 +191,8 @@ def _cases(options: Options) -> Sequence[Case]:
         raise UsageError(what, "name cases without it by cases=")
     if not chosen:
         return kept
-    places = {_case.find_case(word, kept, f"the cases of {options.name}") for word in chosen}
-    return [kept[place] for place in sorted(places)]
+    case_indexes = {_case.find_case(word, kept, f"the cases of {options.name}") for word in chosen}
+    return [kept[index] for index in sorted(case_indexes)]
 
 
 @Parameter(name="*")

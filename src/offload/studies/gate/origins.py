@@ -167,7 +167,7 @@ def _moved_case(case: Case, root: Path, other: Path) -> Case:
         if not spelling.is_file:
             return replace(case, path=path)
         file = _moved_file(spelling.where, root, other)
-        return replace(case, path=path, task=spelling.in_file(file))
+        return replace(case, path=path, task=spelling.with_file(file))
     task, given = catalog.split_inputs(case.task)
     where, colon, function = task.rpartition(":")
     if not where.endswith(".py"):

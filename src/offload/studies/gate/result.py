@@ -17,7 +17,7 @@ from offload.engine.decisions import LOSS, UNDECIDED, LogRatio
 from offload.engine.figures import rate_of
 from offload.engine.intervals import GATE_ERROR, Estimate
 from offload.engine.plan import Block, Plan
-from offload.engine.record import WINDOW, Record, RunRecords, by_round, of_rate
+from offload.engine.record import WINDOW, Record, RunRecords, average_by_round, select_for_rate
 from offload.errors import Flag, RunError, UsageError
 from offload.studies.gate import origins, rule
 from offload.studies.gate.rule import (
@@ -243,7 +243,7 @@ def _machines(records: Sequence[Record]) -> list[Mapping[str, object]]:
 def _cases_in_rounds(folder: Path, records: Sequence[Record]) -> list[Case]:
     """Return the cases of a run that were measured in rounds, or should be, each once."""
     plan = journal.load_plan(folder)
-    planned = {plan.cases[place].key for block in plan.blocks for place in block.cases}
+    planned = {plan.cases[index].key for block in plan.blocks for index in block.cases}
     measured = {record.key for record in records if record.trial.kind == WINDOW}
     cases = {case.key: case for case in plan.cases}
     return [case for key, case in cases.items() if key in planned | measured]
@@ -256,12 +256,13 @@ def _listed(cases: Sequence[Case]) -> str:
 
 
 def _windows(records: Sequence[Record], case: Case) -> list[Record]:
-    return RunRecords(records).of_case(case.key).windows()
+    return RunRecords(records).select_case(case.key).windows()
 
 
 def _ratio(sides: Sides) -> LogRatio | None:
     one, other = (
-        [*by_round(of_rate(own), rate_of).values()] for own in (sides.baseline, sides.now)
+        [*average_by_round(select_for_rate(own), rate_of).values()]
+        for own in (sides.baseline, sides.now)
     )
     return decisions.unpaired_ratio(one, other)
 

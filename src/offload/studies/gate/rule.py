@@ -22,7 +22,7 @@ from offload.engine.decisions import LOSS, NO_LOSS, UNDECIDED, LogRatio
 from offload.engine.figures import P99, RATE, UNKNOWN_FIGURE, Measured, rate_of
 from offload.engine.intervals import GATE
 from offload.engine.plan import BlockState, Plan, Records, Round, StoppingRule
-from offload.engine.record import Record, RunRecords, by_round, of_rate
+from offload.engine.record import Record, RunRecords, average_by_round, select_for_rate
 from offload.errors import TOO_SLOW, Flag
 from offload.suites import Case, _case
 
@@ -129,10 +129,10 @@ class Gate(StoppingRule):
     def has_short_rounds(self) -> bool:
         return True
 
-    def places(self, plan: Plan, each: Round, records: Records) -> list[int]:
-        """Return both places; alternate which side starts first, in case that has an effect."""
-        places = [*plan.blocks[each.block].cases]
-        return places if each.number % 2 else places[::-1]
+    def case_indexes(self, plan: Plan, each: Round, records: Records) -> list[int]:
+        """Return both indexes; alternate which side starts first, in case that has an effect."""
+        case_indexes = [*plan.blocks[each.block].cases]
+        return case_indexes if each.number % 2 else case_indexes[::-1]
 
     def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
         all_sides = [*map(sides_of, states)]
@@ -161,7 +161,7 @@ RULE = Gate
 def sides_of(state: BlockState) -> Sides:
     """Return the windows of the case of a block: those of its baseline, and those now."""
     own = RunRecords(state.records)
-    return Sides(*(own.at(place).windows() for place in state.block.cases))
+    return Sides(*(own.at(case_index).windows() for case_index in state.block.cases))
 
 
 def cases_now(plan: Plan) -> tuple[Case, ...]:
@@ -366,7 +366,7 @@ def _doubt(sides: Sides, outcome: str) -> Flag | None:
 
 
 def _has_rate(windows: Windows) -> bool:
-    return bool(by_round(of_rate(windows), rate_of))
+    return bool(average_by_round(select_for_rate(windows), rate_of))
 
 
 def _problem(windows: Windows) -> Flag:

@@ -195,7 +195,7 @@ def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> t
         both = [(claim.one, claim.other) for claim in found]
         return [(one.quick(), other.quick()) for one, other in both] if is_quick else both
 
-    return form_blocks(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
+    return form_blocks(cases, pairs_of(by_memory=False), by_memory=pairs_of(by_memory=True))
 
 
 # The main benchmark

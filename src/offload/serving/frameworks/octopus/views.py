@@ -30,7 +30,7 @@ async def async_view(request: HttpRequest) -> HttpResponse:
 def _without_task(request: HttpRequest) -> responses.Answer | None:
     """Return the response to a refused method or another path; `site` has checked the host."""
     refused = responses.refusal(request.method, None)
-    return refused or responses.for_uri(request.get_full_path())
+    return refused or responses.answer_uri(request.get_full_path())
 
 
 def _response(answer: responses.Answer, request: HttpRequest) -> HttpResponse:

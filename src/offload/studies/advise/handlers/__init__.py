@@ -74,7 +74,7 @@ def check_arguments(framework: str, task: str) -> None:
         _function.arguments(given)
 
 
-def for_setup(
+def write_handler(
     framework: str,
     task: str,
     *,

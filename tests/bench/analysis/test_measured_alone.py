@@ -25,7 +25,7 @@ def windows(place: int, block: int, rates: list[float], **values: Any) -> list[R
     return [
         changed(
             new_record(CASES[place], "run"),
-            **{"kind": WINDOW, "quick": True, "block": block, "round": number, "place": place},
+            **{"kind": WINDOW, "quick": True, "block": block, "round": number, "case_index": place},
             **{"rate": found, "completed": 100, "response_mean_s": 1 / found, **values},
         )
         for number, found in enumerate(rates, start=1)
@@ -34,8 +34,8 @@ def windows(place: int, block: int, rates: list[float], **values: Any) -> list[R
 
 ONE = windows(0, 0, [100.0, 101.0, 102.0])
 OTHER = windows(1, 0, [100.0, 101.0, 102.0])
-ONE_APART = windows(0, 1, [150.0, 151.0, 152.0], apart=True, memory_pss_mib=20.0)
-OTHER_APART = windows(1, 1, [300.0, 301.0, 302.0], apart=True, memory_pss_mib=40.0)
+ONE_APART = windows(0, 1, [150.0, 151.0, 152.0], measured_alone=True, memory_pss_mib=20.0)
+OTHER_APART = windows(1, 1, [300.0, 301.0, 302.0], measured_alone=True, memory_pss_mib=40.0)
 
 
 def test_a_rate_is_of_the_rounds_side_by_side_if_there_are_some() -> None:
@@ -77,7 +77,12 @@ def test_a_run_records_which_rounds_ran_apart(
     Measured(monkeypatch)
     pair = Block((0, 1), ((0, 1),))
     plan = Plan(
-        "measure", CASES, 1, None, Sequential(quick=True), blocks=(pair, replace(pair, apart=True))
+        "measure",
+        CASES,
+        1,
+        None,
+        Sequential(quick=True),
+        blocks=(pair, replace(pair, measured_alone=True)),
     )
     [*_, records] = running.run(plan, tmp_path)
-    assert {(r.trial.block, r.trial.apart) for r in records} == {(0, False), (1, True)}
+    assert {(r.trial.block, r.trial.measured_alone) for r in records} == {(0, False), (1, True)}
