@@ -153,7 +153,8 @@ def test_the_committed_runs_keep_what_they_had_when_they_are_read_back() -> None
                 ("trial", "apart", "measured_alone"),
                 ("baseline", "kept_s", "keep_alive_s"),
             ):
-                written[group][new] = written[group].pop(old)
+                if old in written[group]:
+                    written[group][new] = written[group].pop(old)
             if "threads" in (settings := written["server"]["settings"]):
                 settings["runtime_threads"] = settings.pop("threads")
             assert differences(written, json.loads(to_line(from_line(line)))) == []
