@@ -32,6 +32,7 @@ from offload.units import counted, number, percent
 
 NOTHING = "nothing"  # at most the CPU, the users or the workers limit it
 UNEXPLAINED = "unexplained"  # a part of the rate is missing, and no rule says why
+CLEARLY = 0.7  # share of the rate that must be reached, however wide its interval is; a guess
 NEAR = 0.15  # share of the rate that may be missing: the error of both sides, see lab/advice.rst
 BY = {
     ceiling.USERS: "the {users} allow",
@@ -45,7 +46,7 @@ def find_last_word(of: Figures) -> Cause | None:
     """Compare the rate with what CPU, users and workers allow, if no rule applies.
 
     The value of UNEXPLAINED is the share of the allowed rate that is missing. None if it is unknown
-    what they allow, or if other programs may be the reason.
+    what they allow, as requests alone differ too much, or if other programs may be the reason.
     """
     found = of.ceiling
     if found is None:
@@ -53,8 +54,8 @@ def find_last_word(of: Figures) -> Cause | None:
     least = 1 - NEAR
     if found.reached_high >= least:
         # Then other programs leave so little CPU that this proves nothing.
-        is_disturbed = found.others > MAX_OTHERS
-        return None if is_disturbed else Cause(NOTHING, found.reached, least, facts=found)
+        is_unknown = found.others > MAX_OTHERS or found.reached < CLEARLY
+        return None if is_unknown else Cause(NOTHING, found.reached, least, facts=found)
     if found.reached_high >= least * (1 - found.others):
         return None
     return Cause(UNEXPLAINED, 1 - found.reached, NEAR, facts=found)

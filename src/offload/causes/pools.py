@@ -153,9 +153,8 @@ def _computes(of: Figures) -> bool:
 def find_thread_hops(of: Figures) -> Cause | None:
     """A request hands over to a thread so often that this takes much of its CPU time.
 
-    Each hop makes the request's task wait, or is a part of its body, and makes a thread wait for
-    its next call. Threads that compute also wait often, for the GIL, but their requests do not. If
-    the calls in the threads wait for long, the users do not saturate the hops.
+    Each hop ends with a call that its thread hands over to the event loop. If the calls in the
+    threads wait for long, the users do not saturate the hops.
     """
     known = [each for record in of.records if (each := _hops(record)) is not None]
     if not of.is_asgi or not of.alone_s or not known:
@@ -172,12 +171,9 @@ def _hops(record: Record) -> tuple[float, float, float] | None:
     """Return the hops, the parts of the body and the CPU time in s of a request, if known."""
     own, completed = record.application, record.result.completed
     cpu_ms = record.resources.cpu_ms_per_request
-    if not own.routes or own.thread_switches is None or not completed or cpu_ms is None:
+    if not own.routes or own.handovers is None or not completed or cpu_ms is None:
         return None
-    steps = own.routes[0].steps
-    parts = steps.parts or 0.0
-    switches = own.thread_switches / completed
-    return min(max(parts, steps.pauses or 0.0), switches), parts, cpu_ms / 1000
+    return own.handovers / completed, own.routes[0].steps.parts or 0.0, cpu_ms / 1000
 
 
 def _describe_default_executor(cause: Cause, _: int) -> str:

@@ -706,7 +706,7 @@ def merge_reports(
             "routes": routes,
             "limiter": max(limiters, key=lambda each: each["full"], default={}),
             "pools": _merge_pools(reports),
-            "thread_switches": _total(report.get("thread_switches") for report in reports),
+            "handovers": _total(report.get("handovers") for report in reports),
             "anyio_threads": _worst(reports, lambda r: r["anyio_threads"]),
             "asyncio_threads": _worst(reports, lambda r: r["asyncio_threads"]),
             "worker_pss_mib": _worst(reports, lambda r: r["memory"]["pss_mib"]),

@@ -420,15 +420,13 @@ class GilFacts:
 class Steps:
     """What a request does, as means of those of a route that were clocked.
 
-    `parts` is the number of parts of its body. The others are of an ASGI application: `pauses` is
-    how often its task waited, `blocks` how often it ran for 20 ms or more on the event loop without
-    a pause, and `blocked_s` the total of these runs; `body_blocks` and `body_blocked_s` are those
-    of 1 ms or more between two messages of its response, and `after_s` is its longest run after the
-    response.
+    `parts` is the number of parts of its body. The others are of an ASGI application: `blocks` is
+    how often it ran for 20 ms or more on the event loop without a pause, and `blocked_s` the total
+    of these runs; `body_blocks` and `body_blocked_s` are those of 1 ms or more between two messages
+    of its response, and `after_s` is its longest run after the response.
     """
 
     parts: float | None = None
-    pauses: float | None = None
     blocks: float | None = None
     blocked_s: float | None = None
     body_blocks: float | None = None
@@ -575,7 +573,8 @@ class Place:
 class StalledPool:
     """A pool of threads of one process, in a load that had failures, and just after it.
 
-    `name` is the variable that holds it, or "asyncio" or "anyio". `queued` calls waited for one of
+    `name` is the variable that holds it, or "asyncio" or "anyio"; if the user started the threads
+    (`is_own`), it is the function that they run. `queued` calls waited for one of
     its threads. `waiting` threads waited for a call in the queue of this pool itself, and `stuck`
     ones were in the same call for `stuck_s` (their median), as far as that was observed; `outlived`
     of these calls began in the load, and no request waited for them any more. `place` is where most
@@ -590,6 +589,7 @@ class StalledPool:
     stuck_s: float | None = None
     outlived: int = 0
     place: Place | None = None
+    is_own: bool = False
 
 
 @dataclass(frozen=True)
@@ -671,7 +671,7 @@ class Application:
     `requests` is the number of requests whose times were measured, at most about 1,000 per second
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
     number of concurrent requests in one process. `pools` are the pools that were full at some time,
-    `thread_switches` is how often threads other than those of event loops stopped to wait.
+    `handovers` are the calls that threads handed over to event loops, one at the end of each hop.
     `asyncio_threads` are those of `asyncio.to_thread`. `worker_pss_mib` is the memory of the
     largest process, and `worker_private_mib` the largest memory that a process does not share.
     `lost_threads` ran in the parent of these processes when it forked, and `forks` is how often
@@ -694,7 +694,7 @@ class Application:
     routes: tuple[Route, ...] = ()
     limiter: ThreadLimit = ThreadLimit()
     pools: tuple[PoolUse, ...] = ()
-    thread_switches: int | None = None
+    handovers: int | None = None
     anyio_threads: int | None = None
     asyncio_threads: int | None = None
     worker_pss_mib: float | None = None

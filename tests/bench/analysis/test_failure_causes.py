@@ -80,6 +80,17 @@ def test_threads_in_calls_that_are_much_older_than_a_request_are_stuck() -> None
     assert kinds(stalled(**pool(stuck=4, stuck_s=2.0, waiting=4))) == [OWN_POOL_WAIT]
 
 
+def test_a_quarter_of_the_threads_that_the_user_started_must_have_outlived_their_requests() -> None:
+    own = {"name": "serve_line", "is_own": True, "threads": 8, "stuck": 8, "stuck_s": 2.0}
+    some = replace(stalled(**pool(**own, outlived=2)), problem=None)
+    [cause] = diagnosis.diagnose([some])
+    assert cause.kind == STUCK_THREADS
+    assert "of 8 threads of the application that run serve_line run on in price (shop.py:12)" in (
+        diagnosis.sentence(cause, 25)
+    )
+    assert kinds(stalled(**pool(**own, outlived=1))) == [NO_PROGRESS]  # they may do something else
+
+
 def test_failed_requests_alone_do_not_make_threads_stuck() -> None:
     failing = replace(stalled(**pool(stuck=0)), problem=None)
     assert kinds(failing) == []

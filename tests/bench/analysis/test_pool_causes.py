@@ -45,13 +45,11 @@ VALUES = {
 
 
 def record(
-    *found: PoolUse, steps: Steps = NO_STEPS, switches: int | None = 0, **values: Any
+    *found: PoolUse, steps: Steps = NO_STEPS, handovers: int | None = 0, **values: Any
 ) -> Record:
     inside_s = values.pop("inside_s", 0.42)
     routes = (Route("GET /a", 600, inside_s, 0.0, values.pop("run_s", 0.0), 0.0, steps),)
-    own = Application(
-        "asgi", inside_s=inside_s, routes=routes, pools=found, thread_switches=switches
-    )
+    own = Application("asgi", inside_s=inside_s, routes=routes, pools=found, handovers=handovers)
     made = replace(changed(RECORD, **VALUES | values), application=own)
     return replace(made, environment={"cores": 2})
 
@@ -65,7 +63,7 @@ def kinds(*found: PoolUse, **values: Any) -> list[str]:
 
 
 def test_a_record_keeps_pools_and_steps_and_older_ones_have_none() -> None:
-    one = record(FULL, steps=Steps(4.0, 2.0))
+    one = record(FULL, steps=Steps(4.0))
     assert from_line(to_line(one)).application == one.application
     old = to_line(one).replace('"pools"', '"unknown"').replace('"steps"', '"unknown"')
     assert from_line(old).application.pools == ()
@@ -174,8 +172,8 @@ def test_a_request_with_many_calls_fills_a_pool_for_longer_than_it_takes_alone()
 
 
 HOPS = {
-    "steps": Steps(parts=1000.0, pauses=2.0),
-    "switches": 240_000,
+    "steps": Steps(parts=1000.0),
+    "handovers": 200_000,
     "completed": 200,
     "rate": 20.0,
     "alone_s": 0.06,
@@ -192,19 +190,18 @@ def test_many_hops_are_named_with_the_parts_of_the_body() -> None:
     said = diagnosis.sentence(cause, 25)
     assert "hands over to a thread 1,000 times: its body has 1,000 parts" in said
     assert "parts of 64 KiB" in said
-    [cause] = causes(**HOPS | {"steps": Steps(parts=1.0, pauses=1000.0)})
+    [cause] = causes(**HOPS | {"steps": Steps(parts=1.0)})
     assert "its body" not in diagnosis.sentence(cause, 25)
 
 
 @pytest.mark.parametrize(
     "values",
     [
-        {"switches": 1000},  # an async generator
-        {"steps": Steps(parts=1.0, pauses=2.0)},  # threads that wait for the GIL
+        {"handovers": 1000},  # an async generator
         {"cpu_ms_per_request": 301.0},  # most of the CPU time is spent on something else
         {"alone_s": 2.6},  # long calls
-        {"steps": Steps(parts=9.0, pauses=2.0), "cpu_ms_per_request": 0.4, "alone_s": 0.001},
-        {"switches": None},
+        {"handovers": 1800, "cpu_ms_per_request": 0.4, "alone_s": 0.001},
+        {"handovers": None},
     ],
 )
 def test_what_looks_like_many_hops_is_not_named(values: dict[str, Any]) -> None:

@@ -24,7 +24,13 @@ def window(
 ) -> Record:
     record = changed(new_record(CASES[case_index], "run"), kind=WINDOW, block=int(case_index == 2))
     phases = {"start": 1.0, "load": 2.0}
-    made = {"case_index": case_index, "round": number, "order": order, "rate": rate, "phases": phases}
+    made = {
+        "case_index": case_index,
+        "round": number,
+        "order": order,
+        "rate": rate,
+        "phases": phases,
+    }
     return changed(record, **made, **values)
 
 

@@ -82,7 +82,9 @@ def test_a_case_is_compared_in_its_first_python_and_in_each_other() -> None:
     assert form_blocks(cases) == (Block((0, 1, 2), ((0, 1), (0, 2))),)
 
 
-def test_cases_that_are_compared_by_memory_have_a_block_more_in_which_they_are_measured_alone() -> None:
+def test_cases_that_are_compared_by_memory_have_a_block_more_in_which_they_are_measured_alone() -> (
+    None
+):
     away = Case("sync", "noop_sync")
     found = form_blocks(
         NOOPS, by_memory=[(NOOPS[0], NOOPS[1]), (NOOPS[0], NOOPS[1]), (NOOPS[0], away)]

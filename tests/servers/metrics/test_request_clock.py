@@ -30,7 +30,7 @@ def test_routes_that_are_new_at_the_same_time_have_figures_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(request_clock, "_routes", {})
-    monkeypatch.setattr(request_clock, "_samples", Samples(14))
+    monkeypatch.setattr(request_clock, "_samples", Samples(13))
     monkeypatch.setattr(request_clock, "_share", 1.0)
     monkeypatch.setattr(request_clock, "MOST", 10**9)
     TOGETHER.reset()

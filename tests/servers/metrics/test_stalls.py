@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -266,6 +267,45 @@ def test_calls_that_began_in_a_load_outlive_it_unless_requests_may_wait_for_them
             assert [(each["stuck"], each["outlived"]) for each in found] == [(3, outlived)]
         finally:
             is_over.set()
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_threads_that_the_user_started_are_stuck_in_a_call_and_not_while_they_wait_for_work(
+    hangs: bool,
+) -> None:
+    jobs: queue.Queue[int] = queue.Queue()
+    is_over = threading.Event()
+
+    def read() -> None:
+        while hangs and not is_over.is_set():
+            time.sleep(0.01)
+
+    def work() -> None:
+        while jobs.get():
+            read()
+
+    own = [threading.Thread(target=work) for _ in range(3)]
+    for thread in own:
+        thread.start()
+    try:
+        stalls.note()
+        for _ in range(2):
+            jobs.put(1)
+        for _ in range(stalls.FEW):
+            threading.Event().wait(0.1)
+            stalls.note()
+        every = stalls.report(time.monotonic())["pools"]
+        [found] = [each for each in every if each["name"] == "work"]
+        assert found["is_own"] and found["threads"] == 3
+        assert found["outlived"] == (2 if hangs else 0)
+        if hangs:
+            assert found["place"]["function"] == "read"
+    finally:
+        is_over.set()
+        for _ in own:
+            jobs.put(0)
+        for thread in own:
+            thread.join(ENDS_S)
 
 
 def by_result_soon(own: ThreadPoolExecutor) -> object:

@@ -122,7 +122,6 @@ class _Clocked:
                     waits_for = step(value)
             except StopIteration:
                 return
-            self._request.pauses += 1
             try:
                 value = yield waits_for
                 step = steps.send
@@ -138,10 +137,11 @@ def _watch(cell: Cell, application: Any) -> thread_use.Watch:
     limiter = cell.limiter = thread_use.Watch()
     loop = asyncio.get_running_loop()
     thread_use.set_executor_threads(loop)
+    thread_use.count_handovers(loop)
 
     def sample() -> None:
         limiter.sample()
-        thread_use.sample_switches()
+        thread_use.sample_handovers()
         pool_use.sample(request_clock.count_inside(), loop, application)
 
     sample()

@@ -106,7 +106,7 @@ def report(
         **thread_use.threads(),
         "limiter": thread_use.between(start, end),
         "pools": pool_use.between(start, end),
-        "thread_switches": thread_use.switches_between(start, end),
+        "handovers": thread_use.handovers_between(start, end),
         "memory": probe.memory_of(os.getpid()),
         "lost_threads": forked_threads.lost(),
         "forks": forked_threads.forks_between(start, end),

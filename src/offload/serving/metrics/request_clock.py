@@ -27,13 +27,13 @@ MOST = 100  # clocked requests in a period, on average
 MOST_ROUTES = 64  # further ones are counted together
 OTHER = "(other routes)"
 STEPS = (  # what is stored of a request, from the seventh column on; means are reported
-    *("parts", "pauses", "blocks", "blocked_s", "body_blocks", "body_blocked_s", "after_s"),
+    *("parts", "blocks", "blocked_s", "body_blocks", "body_blocked_s", "after_s"),
 )
 LEAST = 50  # clocked requests of a route, from which the growth of their CPU time is known
 PARTS, GROWS = 5, 1.05  # parts of them, each of which costs so many times as much as the one before
 BLOCK = 0.02  # s without a pause from which a run counts as a block: twice the loop's timer
 
-_samples = Samples(14)
+_samples = Samples(13)
 _routes: dict[str, int] = {}
 _cells: list[ReferenceType[Cell]] = []  # replaced as a whole, so that readers need no lock
 _adding = Lock()
@@ -69,13 +69,13 @@ class Request:
 
     `blocks` and `blocked` are the number of runs of at least BLOCK and their total; `body_blocks`
     and `body_blocked` those between two messages of the response. `after` is the longest run after
-    the response. `parts` is the number of parts of the body, `pauses` how often it waited.
+    the response. `parts` is the number of parts of the body.
     It `failed` if it ended in an exception, or in a response of 500 or above.
     """
 
     __slots__ = (
         *("after", "blocked", "blocks", "body_blocked", "body_blocks", "cpu", "ended", "failed"),
-        *("inside", "is_running", "longest", "number", "parts", "pauses", "started"),
+        *("inside", "is_running", "longest", "number", "parts", "started"),
     )
 
     def __init__(self, inside: int, number: int) -> None:
@@ -84,7 +84,7 @@ class Request:
         self.inside = inside
         self.number = number
         self.cpu = self.longest = self.blocked = self.body_blocked = self.after = 0.0
-        self.parts = self.pauses = self.blocks = self.body_blocks = 0
+        self.parts = self.blocks = self.body_blocks = 0
         self.is_running = self.failed = False
 
     def note_run(self, run_s: float) -> None:
@@ -163,7 +163,7 @@ def leave(cell: Cell, request: Request | None, route: str | None = None) -> None
         index = _add_route(route)
     end = request.ended or monotonic()
     inside_s = end - request.started
-    times = (request.cpu, request.longest, request.inside, index, request.parts, request.pauses)
+    times = (request.cpu, request.longest, request.inside, index, request.parts)
     blocks = (request.blocks, request.blocked, request.body_blocks, request.body_blocked)
     _samples.add(end, inside_s, *times, *blocks, request.after, request.failed)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
 from time import monotonic, sleep
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from offload.serving.metrics.request_clock import count_inside
@@ -34,6 +34,8 @@ MOST = 3  # places
 MOST_TASKS = 1000  # whose places are counted
 RECENT_S, FEW = 5.0, 6  # s before the end of a load whose notes count, and how many are enough
 FUTURES, POOL = "concurrent/futures/_base.py", "concurrent/futures/thread.py"
+THREADING = "/threading.py"
+WORK_QUEUES = (THREADING, "/queue.py")  # a thread that is in them waits for work, or for others
 ASYNCIO, ANYIO = "asyncio", "anyio"  # names of pools
 WAITING = ("result", "exception", "wait", "as_completed")  # functions of FUTURES
 ANYIO_THREAD, ASYNCIO_THREAD = "AnyIO worker thread", "asyncio_"
@@ -96,8 +98,12 @@ def report(end: float) -> dict[str, Any]:
     last = notes[-1]
     known = under_load if len(under_load) > 1 else notes
     found = [
-        {**_waits(_of(key, known) or _of(key, notes)), **_stuck(_of(key, notes))}
-        for key in last.pools
+        {
+            **_waits(_of(key, known) or _of(key, notes)),
+            # After the load the user's own threads may wait for work in any of their functions.
+            **_stuck((_of(key, under_load)[-1:] if pool.is_own else []) or _of(key, notes)),
+        }
+        for key, pool in last.pools.items()
     ]
     return {
         "pools": found,
@@ -150,7 +156,12 @@ class _Stack:
 
     @property
     def call(self) -> FrameType | None:
-        """The frame of the call that its pool runs now; None if it waits for one."""
+        """The frame of the call that its pool runs now; None if it waits for one.
+
+        Of a thread that the user started, it is the call of its target.
+        """
+        if (target := self.target) is not None:
+            return self._call_of(target)
         for number, frame in enumerate(self.frames[:-1]):
             code = frame.f_code
             if code.co_filename.endswith(POOL) and code.co_name == "_worker":
@@ -160,6 +171,21 @@ class _Stack:
                 inner = self.frames[number + 1]
                 return None if inner.f_code.co_filename.endswith("/queue.py") else inner
         return None
+
+    @property
+    def target(self) -> FrameType | None:
+        """The frame of the user's function for which this thread was started, if it was."""
+        outer = (frame for frame in self.frames if not _file(frame).endswith(THREADING))
+        found = next(outer, None)
+        is_thread = _file(self.frames[0]).endswith(THREADING)
+        return found if found is not None and is_thread and is_users(_file(found)) else None
+
+    def _call_of(self, target: FrameType) -> FrameType | None:
+        """Return the user's function that a target has called; None if that waits for work."""
+        if _file(self.frames[-1]).endswith(WORK_QUEUES):
+            return None
+        inner = self.frames[self.frames.index(target) + 1 :]
+        return next((frame for frame in inner if is_users(_file(frame))), None)
 
     @property
     def place(self) -> Place | None:
@@ -218,7 +244,9 @@ class _Pool:
         since = [(_since(stack), stack.place) for stack in stacks]
         self.calls = [(now - began, place) for began, place in since]
         old = sum(now - began >= STUCK_S and began > _first_note for began, _ in since)
-        self.outlived = max(0, old - inside)  # a request may still wait for a call
+        self.is_own = stacks[0].target is not None
+        # A request may still wait for a call; those of the user's own threads are no requests.
+        self.outlived = old if self.is_own else max(0, old - inside)
 
 
 def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
@@ -237,8 +265,20 @@ def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
     if own := [stack for stack in stacks if stack.name == ANYIO_THREAD]:
         found.append(_Pool(0, ANYIO, _waiting_for_anyio(), own))
         members[0] = own
+    found += _own_pools(stacks)
     _find_own_waits(found, members, {key: queue for key, (queue, _) in queues.items()})
     return found
+
+
+def _own_pools(stacks: Sequence[_Stack]) -> Iterator[_Pool]:
+    """Yield the threads that the user started for the same function, if there are several."""
+    targets: dict[CodeType, list[_Stack]] = {}
+    for stack in stacks:
+        if (target := stack.target) is not None:
+            targets.setdefault(target.f_code, []).append(stack)
+    for code, own in targets.items():
+        if len(own) > 1:
+            yield _Pool(id(code), code.co_name, 0, own)
 
 
 def _name(queue: Any, stacks: Sequence[_Stack]) -> str | None:
@@ -345,6 +385,7 @@ def _stuck(samples: Sequence[_Pool]) -> dict[str, Any]:
     places = Counter(place for _, place in seen if place is not None)
     return {
         "name": samples[-1].name,
+        "is_own": samples[-1].is_own,
         "threads": samples[-1].threads,
         "stuck": stuck,
         "stuck_s": round(ages[len(ages) // 2], 1) if stuck else None,

@@ -1,4 +1,4 @@
-"""Threads: how many of anyio's are in use, or their limit; and how often others stop to wait.
+"""Threads: how many of anyio's are in use, or their limit; how often threads return to the loop.
 
 Starlette and FastAPI run `def` endpoints in these threads, 40 by default. anyio is not imported
 here; if the application has not imported it, it has no such limit. Standard library only.
@@ -11,20 +11,19 @@ import sys
 import threading
 from asyncio import AbstractEventLoop
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from offload.serving.metrics.samples import Samples
-
-if sys.platform == "linux":
-    from resource import RUSAGE_SELF, RUSAGE_THREAD, getrusage
 
 # The variables with the number of threads of anyio and of asyncio, if the server sets it.
 TOKENS, EXECUTOR_THREADS = "SERVER_TOKENS", "SERVER_EXECUTOR_THREADS"
 POOLS = {"anyio_threads": "AnyIO worker thread", "asyncio_threads": "asyncio_"}
 
 _samples = Samples(4)
-_switches = Samples(2)
+_handovers = Samples(2)
+_handed_over = 0
 
 
 class Watch:
@@ -79,19 +78,28 @@ def threads() -> dict[str, int]:
     return {key: sum(name.startswith(start) for name in names) for key, start in POOLS.items()}
 
 
-# Switches: a thread that waits for its next call, or for the GIL, is counted each time (Linux)
+# Handovers: each call that a thread has run returns to the event loop once
 
 
-def sample_switches() -> None:
-    """Keep how often threads other than this one have waited; call it on the loop's timer."""
-    if sys.platform == "linux":
-        others = getrusage(RUSAGE_SELF).ru_nvcsw - getrusage(RUSAGE_THREAD).ru_nvcsw
-        _switches.add(monotonic(), others)
+def count_handovers(loop: AbstractEventLoop) -> None:
+    """Count the calls that threads hand over to a loop from now on."""
+    hand_over = loop.call_soon_threadsafe
+
+    def count(*arguments: Any, **named: Any) -> Any:
+        global _handed_over
+        _handed_over += 1  # of threads without a GIL some may be lost
+        return hand_over(*arguments, **named)
+
+    with suppress(AttributeError):  # a loop with slots only
+        setattr(loop, "call_soon_threadsafe", count)  # noqa: B010 - mypy refuses a method
 
 
-def switches_between(start: float, end: float) -> int | None:
-    """Return the number in a window; None without samples, or if several loops ran."""
-    rows = _switches.between(start, end) or []
-    if len(rows) < 2 or rows[-1][1] < rows[0][1]:
-        return None
-    return round(rows[-1][1] - rows[0][1])
+def sample_handovers() -> None:
+    """Keep the number of handovers so far; call it on the loop's timer."""
+    _handovers.add(monotonic(), _handed_over)
+
+
+def handovers_between(start: float, end: float) -> int | None:
+    """Return the number in a window; None without samples."""
+    rows = _handovers.between(start, end) or []
+    return None if len(rows) < 2 else round(rows[-1][1] - rows[0][1])
