@@ -41,7 +41,7 @@ import psutil
 from lab.experiments import private_sshd
 from offload import ssh
 from offload.documents.text import TableLine, render_table
-from offload.engine import load_phase, server
+from offload.engine import server, server_reports
 from offload.errors import MachineError
 from offload.loads import Arrivals, Load, hosts
 from offload.loads.engine.processes import AgreedTimes
@@ -309,10 +309,10 @@ def check_left(spaces: Sequence[Namespace]) -> tuple[str, bool, str]:
 def measure(load: Load) -> tuple[int | None, AgreedTimes, list[HostResult], MergedLoad]:
     """Run a load from both hosts; return the server's count of it, the samples and the figures."""
     together = hosts.whole_load(load, len(NAMES))
-    before = load_phase.count_completed(load.url)
+    before = server_reports.count_completed(load.url)
     with hosts.connected(NAMES) as connected:
         times, results = hosts.measure_on(connected, together)
-    after = load_phase.count_completed(load.url)
+    after = server_reports.count_completed(load.url)
     counted = None if before is None or after is None else after - before
     return counted, times, results, merge(together, times, results)
 

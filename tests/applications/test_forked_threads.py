@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from offload.engine import load_phase
+from offload.engine import server_reports
 from tests.applications.conftest import Serve
 from tests.http_clients import get
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
 def lost_threads(serve: Serve, app: str, **settings: object) -> list[dict[str, object]]:
     running = serve("gunicorn_gthread", app, processes=2, workers=2, **settings)
     assert get(running.url)
-    found = load_phase.report_window(running.facts, running.url, 0.0, time.monotonic())
+    found = server_reports.report_window(running.facts, running.url, 0.0, time.monotonic())
     return list(found["application"]["lost_threads"])
 
 
@@ -54,5 +54,5 @@ def test_forks_of_requests_beside_threads_are_counted(
             get(running.url)
         times.append(time.monotonic())
     window = 2 * times[1] - times[2], times[2]  # its middle is between them
-    found = load_phase.report_window(running.facts, running.url, *window)
+    found = server_reports.report_window(running.facts, running.url, *window)
     assert found["application"]["forks"] == forks

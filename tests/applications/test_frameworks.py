@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from offload.engine import load_phase
+from offload.engine import server_reports
 from offload.errors import StartError, UsageError
 from tests.applications.conftest import OF_KIND, Serve
 from tests.applications.test_servers import clocked_routes
@@ -29,7 +29,7 @@ def test_fastapi_is_served_with_its_lifespan_streams_and_background_work(
     get(f"{running.url}background/3")
     assert wait_until(lambda: b"3" in get(f"{running.url}background/4")[1])
     assert get(f"{running.url}bad")[0] == 500
-    error = load_phase.last_error(running.facts)
+    error = server_reports.last_error(running.facts)
     assert error is not None and "ValueError: no such quote" in error
     routes = clocked_routes(running, "quote/7", "quote/8", "blocks")
     assert routes >= {"GET /quote/{number}", "GET /blocks"}
@@ -51,7 +51,7 @@ def test_the_use_of_anyios_threads_is_reported(serve: Serve) -> None:
     running = serve("uvicorn_httptools", "fast:app")
     began = time.monotonic()
     in_threads(60, lambda: [get(f"{running.url}quote/7") for _ in range(4)])
-    found = load_phase.report_window(running.facts, running.url, began, time.monotonic())
+    found = server_reports.report_window(running.facts, running.url, began, time.monotonic())
     limiter = found["application"]["limiter"]
     assert (limiter["total"], limiter["used"]) == (40, 40)
     assert limiter["waiting"] > 0 and limiter["full"] > 0.1
@@ -63,7 +63,7 @@ def test_the_tokens_of_uvicorns_workers_limit_def_endpoints(serve: Serve) -> Non
     running = serve("uvicorn_workers", "fast:app", processes=1, workers=7)
     began = time.monotonic()
     in_threads(30, lambda: [get(f"{running.url}quote/7") for _ in range(4)])
-    found = load_phase.report_window(running.facts, running.url, began, time.monotonic())
+    found = server_reports.report_window(running.facts, running.url, began, time.monotonic())
     limiter = found["application"]["limiter"]
     assert (limiter["total"], limiter["used"]) == (7, 7)
     assert found["application"]["anyio_threads"] == 7

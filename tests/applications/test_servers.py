@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from offload.engine import load_phase, server, workload
+from offload.engine import load_phase, server, server_reports, workload
 from offload.engine.record import Baseline, CaseFacts
 from offload.errors import StartError, UsageError, UserError
 from offload.registry import catalog
@@ -121,7 +121,7 @@ def test_each_process_reports_its_clocks_and_its_gil(name: str, app: str, serve:
         assert found["loop_lag_max_ms"] > 50
     else:
         assert route["cpu_s"] > 0
-    gils = load_phase.with_gils(running.facts)["worker_gil_addresses"]
+    gils = server_reports.with_gils(running.facts)["worker_gil_addresses"]
     assert {gil["gil_address"]["pid"] for gil in gils} == {gil["pid"] for gil in gils}
     assert found["facts"]["gil_enabled"] is True
 
@@ -143,7 +143,7 @@ def test_the_gil_of_single_requests_is_sampled(name: str, app: str, serve: Serve
 def test_an_exception_is_reported_with_its_line(name: str, app: str, serve: Serve) -> None:
     running = serve(name, app)
     assert get(f"{running.url}bad")[0] == 500
-    error = load_phase.last_error(running.facts)
+    error = server_reports.last_error(running.facts)
     assert error is not None
     assert error.startswith("ValueError: no such quote (") and "pure.py:" in error
 
@@ -212,7 +212,7 @@ def reported(running: server.Server, began: float, requests: int) -> Any:
 
     def is_complete() -> bool:
         now = time.monotonic()
-        found.append(load_phase.report_window(running.facts, running.url, began, now, True))
+        found.append(server_reports.report_window(running.facts, running.url, began, now, True))
         return bool(found[-1]["application"]["requests"] >= requests)
 
     assert wait_until(is_complete, 10), found[-1]

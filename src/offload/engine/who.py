@@ -36,7 +36,7 @@ from types import MappingProxyType
 import psutil
 
 from offload import loads
-from offload.engine import load_phase
+from offload.engine import server_reports
 from offload.engine.record import HotLine, Who
 from offload.errors import UserError
 from offload.loads import Load, Window
@@ -440,7 +440,7 @@ def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
 
 def find_endpoints(facts: Mapping[str, object]) -> Endpoints:
     """Return which functions of a user's application are routes or dependencies."""
-    reports = load_phase.process_reports(facts, 0.0, 0.0, with_each=True)
+    reports = server_reports.process_reports(facts, 0.0, 0.0, with_each=True)
     return {
         (file, function): kind
         for report in reports
@@ -494,7 +494,7 @@ def allow_sampling(facts: Mapping[str, object]) -> Iterator[set[int]]:
                 with connection:
                     connection.settimeout(ANSWER_S)
                     connection.recv(1)  # returns when the other side has closed it
-                    allowed.add(load_phase.pid_of_peer(connection))
+                    allowed.add(server_reports.pid_of_peer(connection))
         try:
             yield allowed
         finally:
@@ -504,7 +504,7 @@ def allow_sampling(facts: Mapping[str, object]) -> Iterator[set[int]]:
 
 def _request_update(facts: Mapping[str, object]) -> None:
     """Make the processes of a server look whether this process listens."""
-    load_phase.process_reports(facts, 0.0, 0.0)
+    server_reports.process_reports(facts, 0.0, 0.0)
     with suppress(psutil.Error):
         root = psutil.Process(int(str(facts["pid"])))
         for process in (root, *root.children(recursive=True)):

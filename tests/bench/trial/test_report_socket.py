@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from offload.engine import load_phase
+from offload.engine import server_reports
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs abstract socket addresses")
 REPORT = {"kind": "wsgi"}
@@ -23,12 +23,12 @@ def test_a_report_from_another_process_is_ignored(
     """This process listens on its own address, or on that of its parent."""
     pid = os.getpid() if is_own else os.getppid()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(load_phase.ADDRESS.format(pid=pid))
+        listener.bind(server_reports.ADDRESS.format(pid=pid))
         listener.listen()
         listener.settimeout(10)
         thread = threading.Thread(target=_respond, args=(listener,))
         thread.start()
-        found = load_phase.request_reports([pid], {}, 10.0)
+        found = server_reports.request_reports([pid], {}, 10.0)
         thread.join(10)
     assert found == expected
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.engine import gil_sampler, load_phase, server
+from offload.engine import gil_sampler, server, server_reports
 from offload.engine.record import from_line, to_line
 from offload.studies.gil.figures import gil_figures
 from offload.suites import Case
@@ -65,26 +65,26 @@ def test_the_gils_are_those_of_the_processes_that_run_tasks(
     size = "workers" if name == "gunicorn_sync" else "processes"
     require(name)
     running = start(name, "noop_sync", **{size: processes})
-    found = gil_sampler.gil_addresses(load_phase.with_gils(running.facts))
+    found = gil_sampler.gil_addresses(server_reports.with_gils(running.facts))
     pids = {each.pid for each in found}
     assert len(pids) == len(found) == processes
     assert pids <= {p.pid for p in psutil.Process(running.process.pid).children(recursive=True)}
     locked, _ = gil_sampler.GilReader(found).read()
     assert len(locked) == processes
-    outside = load_phase._locate_gils(load_phase._task_pids(running.facts))
+    outside = server_reports._locate_gils(server_reports._task_pids(running.facts))
     assert {*found} == {*gil_sampler.gil_addresses({"worker_gil_addresses": outside})}
 
 
 def test_what_is_reported_or_unknown_stays(start: Start) -> None:
-    assert load_phase.with_gils({}) == {}
+    assert server_reports.with_gils({}) == {}
     reported = start("threads", "noop_sync").facts
-    assert load_phase.with_gils(reported) is reported
+    assert server_reports.with_gils(reported) is reported
     forking = start("fork_per_request", "noop_sync").facts
-    assert load_phase.with_gils(forking) is forking
+    assert server_reports.with_gils(forking) is forking
     ended = {"external_workers": "gunicorn", "server": "gunicorn_sync", "pid": 2**22, "port": 1}
-    assert load_phase.with_gils(ended) is ended
+    assert server_reports.with_gils(ended) is ended
 
 
 def test_the_threads_of_dirty_workers_do_not_count(start: Start) -> None:
     running = start("gunicorn_dirty", "noop_sync", workers=1)
-    assert load_phase.with_gils(running.facts) is running.facts
+    assert server_reports.with_gils(running.facts) is running.facts

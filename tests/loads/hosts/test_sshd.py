@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from lab.experiments import private_sshd
-from offload.engine import journal, load_phase
+from offload.engine import journal, server_reports
 from offload.loads.hosts.agent import SHARE
 from tests import ROOT
 from tests.commands import FAB, CompletedCommand, free_port, served
@@ -119,7 +119,7 @@ def test_a_host_that_is_killed_in_the_middle_is_flagged(hosts: Hosts) -> None:
     with subprocess.Popen(
         argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert wait_until(lambda: (load_phase.count_completed(hosts.url) or 0) > 50, 60)
+        assert wait_until(lambda: (server_reports.count_completed(hosts.url) or 0) > 50, 60)
         os.kill(shares()[0].pid, signal.SIGKILL)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 5
