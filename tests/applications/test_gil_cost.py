@@ -10,9 +10,9 @@ import pytest
 
 from offload.documents.text import render
 from offload.engine import decisions
+from offload.engine.application import Application, Route
 from offload.engine.decisions import Verdict
 from offload.engine.figures import ComparedCases, Comparison
-from offload.engine.record import Application, Route
 from offload.studies.gil import cost as gil_cost
 from offload.studies.gil import document as report
 from offload.studies.gil import figures

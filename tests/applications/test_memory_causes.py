@@ -12,7 +12,8 @@ import pytest
 
 from offload.causes import diagnosis
 from offload.causes.figures import figures
-from offload.engine.record import Collector, Record, from_line, to_line
+from offload.engine.application import Collector
+from offload.engine.record import Record, from_line, to_line
 from offload.registry import catalog
 from offload.suites import Case, Request
 from tests import ROOT

@@ -13,7 +13,8 @@ from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT, 
 from offload.causes.figures import Signs, figures, signs, signs_of_case
 from offload.causes.rules import Cause
 from offload.engine import journal
-from offload.engine.record import Application, Record, Route, ThreadLimit, from_line, to_line
+from offload.engine.application import Application, Route, ThreadLimit
+from offload.engine.record import Record, from_line, to_line
 from offload.registry import catalog
 from offload.suites import Case, Request
 from tests import ROOT

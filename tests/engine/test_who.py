@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from offload.engine import server, who
-from offload.engine.record import HotLine
+from offload.engine.application import HotLine
 from offload.engine.who import Frame, Samples, Stack
 from offload.suites import Case
 from tests import ROOT

@@ -26,8 +26,9 @@ from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
 from offload.causes.machine import CLIENT_PORTS, CPU_QUOTA, LISTEN_QUEUE
 from offload.causes.rules import Cause, Rule
+from offload.engine.application import Who
 from offload.engine.figures import MAX_OTHERS
-from offload.engine.record import Record, Who
+from offload.engine.record import Record
 from offload.units import counted, number, percent
 
 NOTHING = "nothing"  # at most the CPU, the users or the workers limit it

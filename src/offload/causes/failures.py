@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
-from offload.engine.record import (
+from offload.engine.application import (
     HotLine,
     Place,
     PoolUse,
     ProcessFailures,
-    Record,
     Stall,
     StalledPool,
     Started,
 )
+from offload.engine.record import Record
 from offload.engine.who import WAITS
 from offload.errors import STALLED, escaped
 from offload.units import counted, percent, seconds

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from offload.causes import ceiling
 from offload.causes.ceiling import Ceiling
-from offload.engine.record import Collector, HotLine, Malloc, Record, Route, Steps
+from offload.engine.application import Collector, HotLine, Malloc, Route, Steps
+from offload.engine.record import Record
 
 Part = TypeVar("Part", Collector, Malloc)
 

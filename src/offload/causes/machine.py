@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from offload.causes.figures import Figures
 from offload.causes.gains import Switch
 from offload.causes.rules import Cause, Rule
+from offload.engine.application import Blas
 from offload.engine.figures import THROTTLED
-from offload.engine.record import Blas, ClientPorts, Record, Throttling
+from offload.engine.record import ClientPorts, Record, Throttling
 from offload.units import counted, percent
 
 CPU_QUOTA = "cpu_quota"

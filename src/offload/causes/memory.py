@@ -7,7 +7,8 @@ from offload.causes.failures import MEMORY_LIMIT
 from offload.causes.figures import Figures
 from offload.causes.gains import Switch
 from offload.causes.rules import Cause, Rule
-from offload.engine.record import Collector, Malloc, MemoryLimit, Record
+from offload.engine.application import Collector, Malloc
+from offload.engine.record import MemoryLimit, Record
 from offload.units import percent, seconds
 
 # Guesses, unless a source is named.

@@ -22,7 +22,8 @@ from offload.causes.failures import (
 )
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
-from offload.engine.record import PoolUse, Record
+from offload.engine.application import PoolUse
+from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent
 

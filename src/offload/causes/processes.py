@@ -9,7 +9,8 @@ from offload.causes.failures import FORK_WITH_THREADS, WORKER_ENDED, WORKER_FAIL
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine import builder
-from offload.engine.record import LostThread, ProcessShare, Record
+from offload.engine.application import LostThread
+from offload.engine.record import ProcessShare, Record
 from offload.errors import escaped
 from offload.registry import catalog
 from offload.units import counted, percent, seconds

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from offload.causes.figures import Figures
 from offload.causes.gains import Gain, Switch
-from offload.engine.record import HotLine
+from offload.engine.application import HotLine
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any
 
 from offload.causes.execution import CPU_SATURATED, FULL, GIL_SATURATED, LOOP_BLOCKED
 from offload.causes.figures import median
+from offload.engine.application import LightRoute
 from offload.engine.light_route import LEAST
-from offload.engine.record import WINDOW, LightRoute, Record
+from offload.engine.record import WINDOW, Record
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
 

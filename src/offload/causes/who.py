@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from offload.engine.record import HotLine, Who
+from offload.engine.application import HotLine, Who
 from offload.errors import escaped
 from offload.units import percent
 

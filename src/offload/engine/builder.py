@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from offload.engine import server, workload
+from offload.engine.application import Application
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL, MAX_OTHERS, MAX_STEAL, THROTTLED
 from offload.engine.host import environment
 from offload.engine.load_phase import GIL, LoadOutcome, SingleRequest
 from offload.engine.record import (
     LONG,
     WINDOW,
-    Application,
     Baseline,
     CaseFacts,
     GilFacts,

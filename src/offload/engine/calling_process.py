@@ -23,7 +23,8 @@ from typing import IO, Any
 import psutil
 
 from offload.engine import journal, server
-from offload.engine.record import Started, dataclass_from
+from offload.engine.application import Started
+from offload.engine.record import dataclass_from
 from offload.engine.server import (
     environment_with_packages,
     find_interpreter,

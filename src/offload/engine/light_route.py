@@ -19,7 +19,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from offload.engine.record import Baseline, LightRoute
+from offload.engine.application import LightRoute
+from offload.engine.record import Baseline
 from offload.engine.workload import FailedRequest
 from offload.loads import mask_query
 from offload.suites import Case, Request

@@ -21,13 +21,13 @@ from urllib.parse import urlsplit
 
 from offload import loads
 from offload.engine import host, intervals, processes, server, workload
+from offload.engine.application import Application
 from offload.engine.figures import little_ratio
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
 from offload.engine.host import load_average
 from offload.engine.light_route import NO_PATHS, LightPaths, Prober
 from offload.engine.processes import ResourceSampler
 from offload.engine.record import (
-    Application,
     Baseline,
     CaseFacts,
     GilFacts,

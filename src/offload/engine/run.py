@@ -17,6 +17,7 @@ from typing import Protocol
 
 from offload import files, loads, prctl
 from offload.engine import builder, journal, light_route, load_phase, server, who, workload
+from offload.engine.application import Who
 from offload.engine.builder import body_flags, build_record, retry_reasons, tool_flags
 from offload.engine.host import environment, measure_speed
 from offload.engine.light_route import LightPaths
@@ -42,7 +43,6 @@ from offload.engine.record import (
     Record,
     ServerFacts,
     Trial,
-    Who,
     without_repeated_argv,
 )
 from offload.engine.server import Server, hold_for, needs_upstream

@@ -37,7 +37,7 @@ import psutil
 
 from offload import loads
 from offload.engine import server_reports
-from offload.engine.record import HotLine, Who
+from offload.engine.application import HotLine, Who
 from offload.errors import UserError
 from offload.loads import Load, Window
 from offload.registry import places

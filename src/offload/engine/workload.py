@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from offload.engine.application import Application
 from offload.engine.intervals import SLOW
-from offload.engine.record import Application, Baseline, CaseFacts, ServerFacts
+from offload.engine.record import Baseline, CaseFacts, ServerFacts
 from offload.engine.server import Server
 from offload.errors import FAILED_REQUEST, StartError, TooSlowError
 from offload.loads import Load, Window, mask_query, request_target

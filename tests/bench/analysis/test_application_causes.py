@@ -34,18 +34,8 @@ from offload.causes.processes import (
     Uneven,
 )
 from offload.causes.rules import Cause
-from offload.engine.record import (
-    Application,
-    Blas,
-    ClientPorts,
-    Collector,
-    HotLine,
-    LostThread,
-    ProcessShare,
-    Record,
-    Route,
-    Throttling,
-)
+from offload.engine.application import Application, Blas, Collector, HotLine, LostThread, Route
+from offload.engine.record import ClientPorts, ProcessShare, Record, Throttling
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require

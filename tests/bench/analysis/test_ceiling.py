@@ -11,7 +11,8 @@ from offload.causes import ceiling, diagnosis
 from offload.causes.ceiling import CPU, LOAD_TOOL, USERS, WORKERS, Ceiling, Station
 from offload.causes.diagnosis import NOTHING, UNEXPLAINED
 from offload.causes.figures import figures
-from offload.engine.record import Application, Record, ThreadLimit
+from offload.engine.application import Application, ThreadLimit
+from offload.engine.record import Record
 from tests.records import changed, record_of
 
 SHOP = record_of("run", "uvicorn_httptools", "app=shop:app", 25, "run_server", "2026-01-01")

@@ -18,19 +18,17 @@ from offload.causes.failures import (
     WORKER_FAILS,
     import_starts,
 )
-from offload.engine.record import (
+from offload.engine.application import (
     Application,
     LostThread,
     Place,
     PoolUse,
     ProcessFailures,
-    Record,
     Stall,
     StalledPool,
     Started,
-    from_line,
-    to_line,
 )
+from offload.engine.record import Record, from_line, to_line
 from offload.errors import LOAD, STALLED, Problem
 from tests.records import changed, record_of
 

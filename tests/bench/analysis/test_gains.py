@@ -13,7 +13,8 @@ from offload.causes.execution import THREAD_LIMIT
 from offload.causes.gains import Gain, Switch, estimate_gain
 from offload.causes.pools import DEFAULT_EXECUTOR
 from offload.causes.rules import Cause, Rule
-from offload.engine.record import WINDOW, Collector, Record
+from offload.engine.application import Collector
+from offload.engine.record import WINDOW, Record
 from offload.engine.server import command
 from offload.serving.metrics import thread_use
 from offload.studies.advise.result import switched

@@ -11,7 +11,8 @@ from offload.causes.execution import CPU_SATURATED, GIL_SATURATED, LOOP_BLOCKED,
 from offload.causes.gains import Gain
 from offload.causes.machine import BLAS_THREADS, CLIENT_PORTS, CPU_QUOTA, LISTEN_QUEUE
 from offload.engine import builder
-from offload.engine.record import Application, Blas, ClientPorts, Record, Route, Throttling
+from offload.engine.application import Application, Blas, Route
+from offload.engine.record import ClientPorts, Record, Throttling
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "uvicorn_httptools", "app=shop:app", 25, "run_server", "2026-01-01")

@@ -13,7 +13,8 @@ from offload.causes.execution import GIL_SATURATED
 from offload.causes.figures import Figures
 from offload.causes.gains import Gain
 from offload.causes.memory import ARENAS, COLLECTOR, MEMORY_LIMIT, PRELOAD_LOST
-from offload.engine.record import Collector, Malloc, MemoryLimit, Record
+from offload.engine.application import Collector, Malloc
+from offload.engine.record import MemoryLimit, Record
 from tests.bench.analysis.test_application_causes import IDLE
 from tests.records import record_of
 

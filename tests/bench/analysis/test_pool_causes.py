@@ -17,16 +17,8 @@ from offload.causes.execution import (
 )
 from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE, Hops
 from offload.causes.rules import Cause
-from offload.engine.record import (
-    Application,
-    PoolUse,
-    Record,
-    Route,
-    Steps,
-    Tasks,
-    from_line,
-    to_line,
-)
+from offload.engine.application import Application, PoolUse, Route, Steps
+from offload.engine.record import Record, Tasks, from_line, to_line
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "uvicorn_httptools", "app=shop:app", 25, "run_server", "2026-01-01")

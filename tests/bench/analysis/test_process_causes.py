@@ -15,13 +15,8 @@ from offload.causes.processes import (
 )
 from offload.causes.rules import Cause
 from offload.engine import builder
-from offload.engine.record import (
-    Application,
-    LostThread,
-    ProcessShare,
-    ProcessTimes,
-    Record,
-)
+from offload.engine.application import Application, LostThread, ProcessTimes
+from offload.engine.record import ProcessShare, Record
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "uvicorn_workers", "app=shop:app", 25, "run_server", "2026-01-01")

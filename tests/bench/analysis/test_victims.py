@@ -10,16 +10,8 @@ import pytest
 from offload.causes import diagnosis, victims
 from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
 from offload.documents import notes, results_files
-from offload.engine.record import (
-    LONG,
-    WINDOW,
-    Application,
-    LightRoute,
-    Record,
-    ThreadLimit,
-    from_line,
-    to_line,
-)
+from offload.engine.application import Application, LightRoute, ThreadLimit
+from offload.engine.record import LONG, WINDOW, Record, from_line, to_line
 from tests.records import changed, record_of
 
 SHOP = record_of(

@@ -16,14 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offload.engine import journal
-from offload.engine.record import (
-    HotLine,
-    Record,
-    Route,
-    Who,
-    from_line,
-    to_line,
-)
+from offload.engine.application import HotLine, Route, Who
+from offload.engine.record import Record, from_line, to_line
 from offload.errors import Flag, Problem, StorageError
 from offload.files import LARGEST
 from offload.loads import HostRun

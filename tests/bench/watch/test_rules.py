@@ -12,7 +12,8 @@ from offload.causes.execution import CPU_SATURATED, GIL_SATURATED, LOOP_BLOCKED,
 from offload.causes.machine import CPU_QUOTA, LISTEN_QUEUE
 from offload.causes.memory import MEMORY_LIMIT
 from offload.causes.processes import UNEVEN_PROCESSES
-from offload.engine.record import HotLine, MemoryLimit, Resources, Throttling, Who
+from offload.engine.application import HotLine, Who
+from offload.engine.record import MemoryLimit, Resources, Throttling
 from offload.engine.who import BLOCKS, Frame
 from offload.studies.watch import diagnosis
 from offload.studies.watch.diagnosis import WATCHED, Signs

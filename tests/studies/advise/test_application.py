@@ -8,7 +8,8 @@ from typing import Any
 from offload.causes.failures import MEMORY_LIMIT
 from offload.causes.memory import PRELOAD_LOST
 from offload.causes.rules import Cause
-from offload.engine.record import LONG, WINDOW, Collector, MemoryLimit, Record
+from offload.engine.application import Collector
+from offload.engine.record import LONG, WINDOW, MemoryLimit, Record
 from offload.studies.advise import application, costs
 from offload.studies.advise.application import Application
 from offload.studies.advise.result import setup_of

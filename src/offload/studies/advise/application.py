@@ -16,8 +16,9 @@ from offload.causes.failures import FORK_WITH_THREADS
 from offload.causes.gains import Gain
 from offload.causes.memory import PRELOAD_LOST
 from offload.causes.rules import Cause
+from offload.engine.application import Started, Who
 from offload.engine.calling_process import ImportedApplication, find_application
-from offload.engine.record import LONG, Record, Started, Who
+from offload.engine.record import LONG, Record
 from offload.engine.server import find_interpreter
 from offload.errors import MachineError, escaped
 from offload.registry import catalog, places

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from offload.causes import who as who_in_words
-from offload.engine.record import Who
+from offload.engine.application import Who
 from offload.engine.server import hold_for
 from offload.registry import catalog, places
 from offload.studies.advise import costs, probe_measurement

@@ -17,11 +17,12 @@ import psutil
 from offload import resource_limits
 from offload.causes import diagnosis, failures
 from offload.engine import calling_process
+from offload.engine.application import Stall
 from offload.engine.calling_process import CallingProcess, CallTimeout
 from offload.engine.gil_sampler import GilSampler
 from offload.engine.host import measure_speed
 from offload.engine.processes import pss_mib, uss_mib
-from offload.engine.record import Stall, dataclass_from
+from offload.engine.record import dataclass_from
 from offload.errors import MachineError, RunError, StartError
 from offload.studies.advise.probe import (
     ALONE,

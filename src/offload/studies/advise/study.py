@@ -15,9 +15,10 @@ from pathlib import Path
 from offload import files
 from offload.causes import diagnosis, failures, who
 from offload.engine import host, journal, load_phase
+from offload.engine.application import Started
 from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
-from offload.engine.record import LONG, WINDOW, Record, Started, dataclass_from
+from offload.engine.record import LONG, WINDOW, Record, dataclass_from
 from offload.errors import FAILED_REQUEST, LOAD, STALLED, RunError, StorageError
 from offload.registry.catalog import is_application
 from offload.studies.advise import application, costs, function, overload, result

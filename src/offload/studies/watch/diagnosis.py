@@ -29,9 +29,10 @@ from offload.causes.figures import Figures
 from offload.causes.pools import DEFAULT_EXECUTOR
 from offload.causes.processes import FREE, FULL, IDLE, SLOWER, UNEVEN_PROCESSES
 from offload.causes.rules import Cause
-from offload.engine import record
+from offload.engine import application
+from offload.engine.application import HotLine, Who
 from offload.engine.builder import CHANCE, UNEVEN
-from offload.engine.record import CaseFacts, HotLine, Record, Resources, Trial, Who
+from offload.engine.record import CaseFacts, Record, Resources, Trial
 from offload.engine.who import BLOCKS
 from offload.errors import escaped
 from offload.studies.watch import threads
@@ -209,7 +210,7 @@ def find_pool_full(of: Signs) -> Iterator[Seen]:
                 f"use for {busy} of the time"
             )
         else:
-            use = record.PoolUse(DEFAULT, limit=count, full=pool.busy, dns=pool.resolving)
+            use = application.PoolUse(DEFAULT, limit=count, full=pool.busy, dns=pool.resolving)
             cause = Cause(DEFAULT_EXECUTOR, round(pool.busy, 4), SATURATED, limit=count, facts=use)
             clause = f"{diagnosis.clause(cause, 0)} (pid {pool.pid})"
         yield Seen(cause, pool.pid, clause)

@@ -1,0 +1,330 @@
+"""What the processes of a user's application report of a load, as a part of its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a request does, as means of those of a route that were clocked.
+
+    `parts` is the number of parts of its body. The others are of an ASGI application: `blocks` is
+    how often it ran for 20 ms or more on the event loop without a pause, and `blocked_s` the total
+    of these runs; `body_blocks` and `body_blocked_s` are those of 1 ms or more between two messages
+    of its response, and `after_s` is its longest run after the response.
+    """
+
+    parts: float | None = None
+    blocks: float | None = None
+    blocked_s: float | None = None
+    body_blocks: float | None = None
+    body_blocked_s: float | None = None
+    after_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Route:
+    """The requests of one route whose times were measured: means in s.
+
+    `inside_s` is the time from the call of the application to the end of its response. `cpu_s` is
+    the CPU time of the calling thread; for an ASGI application this is only the time on the event
+    loop. `run_s` is the longest time that a request ran on this thread without a pause; an ASGI
+    application blocks its event loop for so long. `longest_s` is the maximum of `run_s`.
+    `cpu_growth` is the CPU time of the last fifth of requests over that of the first one; None if
+    it did not grow from each fifth to the next.
+    """
+
+    route: str
+    requests: int
+    inside_s: float | None = None
+    cpu_s: float | None = None
+    run_s: float | None = None
+    longest_s: float | None = None
+    steps: Steps = Steps()
+    cpu_growth: float | None = None
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """A pool of the application, such as an executor, a semaphore, or one of connections.
+
+    `kind` is its class, `name` its variable. `full` is the share of samples in which all of its
+    `limit` parts were in use, `waiting` the mean number of calls that waited for one, and `inside`
+    that of requests in the application. `grows`: far more calls waited at the end of the window
+    than at its start. `dns` is the share of its busy threads that resolved host names;
+    `shares_dns`: the event loop resolves host names in it, too. `idle_full` and `idle_waiting` are
+    `full` and `waiting` while no request was inside: the use by background tasks. The values are
+    those of the process with the highest `full`.
+    """
+
+    kind: str
+    name: str | None = None
+    limit: int | None = None
+    full: float | None = None
+    waiting: float | None = None
+    inside: float | None = None
+    grows: bool = False
+    dns: float | None = None
+    shares_dns: bool = False
+    idle_full: float | None = None
+    idle_waiting: float | None = None
+
+
+@dataclass(frozen=True)
+class ThreadLimit:
+    """The use of anyio's threads, in which Starlette and FastAPI run `def` endpoints.
+
+    `used` is the maximum number of its `total` threads that were in use, and `waiting` the maximum
+    number of calls that waited for a thread. `full` is the share of time in which all threads were
+    in use. The values are those of the process with the highest `full`. None is unknown, also if
+    the application does not use anyio.
+    """
+
+    total: int | None = None
+    used: int | None = None
+    waiting: int | None = None
+    full: float | None = None
+
+
+@dataclass(frozen=True)
+class Collector:
+    """The garbage collector of the process in which it took most of the time.
+
+    `share` is the CPU time of its collections as a share of the window, `longest_s` that of the
+    longest one, and `full` the number of collections of all objects. `copied_mib` is the memory
+    that the first full collections since the fork copied from pages shared with the parent, and
+    `unshared_mib` all that it has copied since of the `shared_mib` after the fork, by whatever
+    wrote to it; None if the process itself created the application.
+    """
+
+    share: float | None = None
+    longest_s: float | None = None
+    full: int | None = None
+    copied_mib: float | None = None
+    unshared_mib: float | None = None
+    shared_mib: float | None = None
+
+
+@dataclass(frozen=True)
+class Malloc:
+    """The arenas of glibc's malloc, in the process whose threads keep most memory free in them.
+
+    `free_mib` is the memory that the `arenas` beside the main one keep without use after the load,
+    and `peak_mib` the sum of their largest sizes.
+    """
+
+    arenas: int | None = None
+    free_mib: float | None = None
+    peak_mib: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The arenas, in words."""
+        kept = f"which keep {self.free_mib or 0.0:.0f} MiB free"
+        return f"threads allocate from {self.arenas} arenas of glibc's malloc, {kept}"
+
+
+@dataclass(frozen=True)
+class ProcessFailures:
+    """The requests of one process whose times were measured, and how many of them failed.
+
+    A request failed if it raised an exception, or its response was 500 or above. From `failing_s`
+    after the start of the window on, all of them failed; None if the last one did not fail.
+    """
+
+    pid: int
+    requests: int
+    failed: int
+    failing_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ProcessTimes:
+    """The `requests` of the main route in one process, and the median of their times inside."""
+
+    pid: int
+    requests: int
+    median_s: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user, at which `count` threads or asyncio tasks were."""
+
+    function: str
+    file: str
+    line: int
+    count: int
+
+
+@dataclass(frozen=True)
+class StalledPool:
+    """A pool of threads of one process, in a load that had failures, and just after it.
+
+    `name` is the variable that holds it, or "asyncio" or "anyio"; if the user started the threads
+    (`is_own`), it is the function that they run. `queued` calls waited for one of
+    its threads. `waiting` threads waited for a call in the queue of this pool itself, and `stuck`
+    ones were in the same call for `stuck_s` (their median), as far as that was observed; `outlived`
+    of these calls began in the load, and no request waited for them any more. `place` is where most
+    of them were.
+    """
+
+    name: str | None = None
+    threads: int = 0
+    queued: int = 0
+    waiting: int = 0
+    stuck: int = 0
+    stuck_s: float | None = None
+    outlived: int = 0
+    place: Place | None = None
+    is_own: bool = False
+
+
+@dataclass(frozen=True)
+class Stall:
+    """What the processes did in a load with failed requests, and just after it."""
+
+    pools: tuple[StalledPool, ...] = ()
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True)
+class Started:
+    """What the import of an application has started, and the user's line that does so.
+
+    `what` is "server", which listens on `ports`, or "process"; there are `count` of them.
+    """
+
+    what: str
+    count: int
+    function: str
+    file: str
+    line: int
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class LightRoute:
+    """A light route, such as a health check, that was requested while another one was loaded.
+
+    `alone_s` is its median response time before the load. `taken_s` are the response times in s of
+    the requests that were sent in the window, each on its own connection; one without a response is
+    in it with the time after which it was given up; one that was refused is not. `failed` of all
+    `requests` had no success. `share` is the time alone of its requests over that of the load's.
+    `is_found`: it was looked for by its name, and not named by beside=.
+    """
+
+    path: str
+    alone_s: float | None = None
+    taken_s: tuple[float, ...] = ()
+    failed: int = 0
+    share: float | None = None
+    is_found: bool = True
+    requests: int = 0
+
+
+@dataclass(frozen=True)
+class Blas:
+    """The threads that BLAS or OpenMP started in a process, and the `variable` that limits them.
+
+    `share` is the share of the CPU time of the processes that these `threads` used. None: no such
+    library, or unknown.
+    """
+
+    library: str | None = None
+    variable: str | None = None
+    threads: int | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class LostThread:
+    """A thread that ran in the parent when it forked, and that its children lack.
+
+    `function` is what it runs, in `file` at `line`, relative to the folder of the server. A thread
+    of a pool (`is_pool`) has a `name`.
+    """
+
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
+    name: str | None = None
+    is_pool: bool = False
+
+
+@dataclass(frozen=True)
+class Application:
+    """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
+
+    `requests` is the number of requests whose times were measured, at most about 1,000 per second
+    and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
+    number of concurrent requests in one process. `pools` are the pools that were full at some time,
+    `handovers` are the calls that threads handed over to event loops, one at the end of each hop.
+    `asyncio_threads` are those of `asyncio.to_thread`. `worker_pss_mib` is the memory of the
+    largest process, and `worker_private_mib` the largest memory that a process does not share.
+    `lost_threads` ran in the parent of these processes when it forked, and `forks` is how often
+    they forked themselves beside other threads: twice the number of the half of the window with
+    fewer. `error` is the last unhandled exception of the application, with its file and line.
+    `failures` has each process, `times` those that served the main route, and `ended` is the number
+    of processes that ended during the load. `own_calls` is the number of connections of the
+    server's processes to its own port, beside those before the load: the mean over samples of the
+    load, or that at the end of a load that stalled, if it is larger. `stall` is None unless
+    requests failed or stalled. `beside` are light routes that were measured under the same load;
+    the means are without them. None is unknown.
+    """
+
+    kind: str | None = None
+    processes: int | None = None
+    requests: int | None = None
+    inside_s: float | None = None
+    cpu_s: float | None = None
+    inside_most: int | None = None
+    routes: tuple[Route, ...] = ()
+    limiter: ThreadLimit = ThreadLimit()
+    pools: tuple[PoolUse, ...] = ()
+    handovers: int | None = None
+    anyio_threads: int | None = None
+    asyncio_threads: int | None = None
+    worker_pss_mib: float | None = None
+    worker_private_mib: float | None = None
+    lost_threads: tuple[LostThread, ...] = ()
+    forks: int | None = None
+    blas: Blas = Blas()
+    error: str | None = None
+    collector: Collector = Collector()
+    malloc: Malloc = Malloc()
+    failures: tuple[ProcessFailures, ...] = ()
+    times: tuple[ProcessTimes, ...] = ()
+    ended: int | None = None
+    own_calls: float | None = None
+    stall: Stall | None = None
+    beside: tuple[LightRoute, ...] = ()
+
+
+@dataclass(frozen=True)
+class HotLine:
+    """A line of the user's code: what it is `doing`, and for which `share` of the time.
+
+    The share of "waits" is that of the time of all threads that run the user's code, the others are
+    means over the processes that run this code. `file` is relative to the user's folder. `context`
+    is what the function is for the application, such as "route" or "middleware"; None is unknown.
+    """
+
+    function: str
+    file: str
+    line: int
+    share: float
+    doing: str
+    context: str | None = None
+
+
+@dataclass(frozen=True)
+class Who:
+    """The lines with the largest shares, from a load after the last window of the round.
+
+    `why` is the reason if they are unknown.
+    """
+
+    lines: tuple[HotLine, ...] = ()
+    why: str | None = None
