@@ -271,8 +271,9 @@ def _search(application: object) -> None:
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the attributes or items of an object, without calling anything of it."""
     if isinstance(value, dict):
-        items = _first(value.items())
-        yield from ((f"{name}[{key!r}]", each) for key, each in items if isinstance(key, str))
+        for key, each in _first(value.items()):
+            # The repr of other keys, such as those of urllib3's pools, may be the user's code.
+            yield f"{name}[{key!r}]" if isinstance(key, str) else f"{name}[...]", each
     elif isinstance(value, list | tuple | set | frozenset):
         yield from ((f"{name}[{n}]", each) for n, each in enumerate(_first(value)))
     elif isinstance(value, MethodType):

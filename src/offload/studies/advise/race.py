@@ -85,7 +85,9 @@ class Race:
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     users: dict[Setup, int] = field(default_factory=dict)
-    _took_s: float = 0.0  # of the last round
+    # Of the last round: the time for each set-up, and the part of it that starts and stops servers.
+    _each_s: float = 0.0
+    _start_s: float = 0.0
 
     @property
     def plan(self) -> Plan:
@@ -168,7 +170,7 @@ class Race:
                 self._raise_users(upstream)
                 setups = self._after_first(candidates)
                 number = 1
-                while number < FEWEST or self._has_time_for_another(number):
+                while number < FEWEST or self._has_time_for_another(number, len(setups)):
                     number += 1
                     self.measure(number, setups, upstream)
                 self._measure_latencies(upstream)
@@ -257,7 +259,9 @@ class Race:
             + (f"{each.result.rate:.4g}/s" if each.result.rate else "failed")
             for each in found
         )
-        self._took_s = time.monotonic() - began
+        self._each_s = (time.monotonic() - began) / len(cases)
+        phases = found[-1].trial.phases
+        self._start_s = (phases.get("start", 0.0) + phases.get("stop", 0.0)) / len(cases)
         left_s = self._left_s
         late = f"{-left_s:.0f} s over the announced time"
         left = f"about {left_s:.0f} s left" if left_s > 0 else late
@@ -284,17 +288,22 @@ class Race:
     def _left_s(self) -> float:
         return self.ends - time.monotonic()
 
-    def _has_time_for_another(self, number: int) -> bool:
+    def _has_time_for_another(self, number: int, setups: int) -> bool:
         passes = 1 if number < USUAL else PASSES
-        loads_s = 2 * (len(SHARES) - 1 + passes) * EACH_LOAD_S
-        loads_s += KEEP_ALIVE_S + 1 + MOST_PRELOADS * PRELOAD_S
-        loads_s += RATE_S if self.question.rate else 0.0
-        return number < MOST_ROUNDS and self._left_s > loads_s + self._took_s
+        loads_s = 2 * ((len(SHARES) - 1 + passes) * EACH_LOAD_S + self._start_s)
+        loads_s += self._last_loads_s + (RATE_S if self.question.rate else 0.0)
+        return number < MOST_ROUNDS and self._left_s > loads_s + setups * self._each_s
+
+    @property
+    def _last_loads_s(self) -> float:
+        """The time of the loads on kept connections, and of preloaded servers."""
+        count = 1 + MOST_PRELOADS
+        return KEEP_ALIVE_S + 1 + MOST_PRELOADS * PRELOAD_S + count * self._start_s
 
     def _raise_users(self, upstream: Upstream | None) -> None:
         """Double the users of event loops that they limit, and measure these once more."""
         while limited := [each for each in self.evidence() if self._is_bound_by_users(each)]:
-            if self._left_s < self._took_s:
+            if self._left_s < len(limited) * self._each_s:
                 return
             for each in limited:
                 self.users[each.setup] = min(MOST_USERS, 2 * self.users[each.setup])
@@ -355,7 +364,7 @@ class Race:
                 rates = [share * slowest for share in SHARES]
             names = " and ".join(each.setup.name for each in new)
             self.report(f"response times of {names} at {rates[-1]:.4g}/s")
-            left_s = self._left_s - KEEP_ALIVE_S - MOST_PRELOADS * PRELOAD_S
+            left_s = self._left_s - self._last_loads_s - len(new) * self._start_s
             passes = int(left_s / (len(new) * EACH_LOAD_S)) - len(rates) + 1
             loads = [*rates[:-1], *rates[-1:] * max(1, min(PASSES, passes))]
             arrivals = [Arrivals(rate, "poisson") for rate in loads]
