@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from offload.engine.record import LONG, WINDOW
-from offload.studies.advise.evidence import THREADS, Setup
+from offload.studies.advise import answer
+from offload.studies.advise.evidence import THREADS, Latency, Setup
 from offload.studies.advise.result import ALONE, case_of, evidence, leak_mib
 from offload.suites import Case
 from tests.records import new_record
@@ -72,3 +73,10 @@ def test_memory_that_grows_steadily_with_requests_is_a_leak(
     assert leak_mib(records) == (None if leak is None else pytest.approx(leak))
     [found] = evidence([case], records, leaks=False)
     assert found.memory_mib == (max(sizes) if leak is None else None)
+
+
+def test_a_percentile_that_differs_between_loads_has_its_range() -> None:
+    known = Latency(100.0, 0.99, 0.05, 0.04, 0.059)
+    assert answer._latency(known) == "p99 is 50 ms"
+    varies = Latency(100.0, 0.95, 0.05, 0.03, 0.06)
+    assert answer._latency(varies) == "p95 is 50 ms (30 ms to 60 ms in single loads)"
