@@ -45,7 +45,7 @@ def text_of(found: ComparedCases) -> str:
 
 def compared_by(*rates: tuple[float, float], **changes: Any) -> ComparedCases:
     own = [
-        changed(RECORD, **{"kind": WINDOW, "place": place, "rate": rate, **changes})
+        changed(RECORD, **{"kind": WINDOW, "case_index": place, "rate": rate, **changes})
         for both in rates
         for place, rate in enumerate(both)
     ]

@@ -57,13 +57,13 @@ def _flags(rows: Sequence[Row]) -> Iterator[str]:
 def _row_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Report why rows have no figures, and findings from their records; equal texts only once."""
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
-    yield from _grouped(
-        [row for row in rows if row.problem is not None], lambda row: diagnosis.note(row.records)
-    )
+    limits = {id(row): diagnosis.note(row.records) for row in rows if row.has_signs}
+    failed = [row for row in rows if row.problem is not None]
+    yield from _grouped(failed, lambda row: limits.get(id(row)))
     known = [row for row in rows if row.problem is None]
     yield from _grouped(known, lambda row: failed_loads(row.records))
     yield from _grouped(known, _gil)
-    yield from _grouped(known, lambda row: diagnosis.note(row.records))
+    yield from _grouped(known, lambda row: limits.get(id(row)))
     yield from _grouped(known, above_ceiling)
     short = [row for row in known if _is_cut_short(row)]
     for few, remedy in (

@@ -529,7 +529,7 @@ def row_values(row: Row) -> dict[str, object]:
         "ceiling": ceiling.rate if ceiling else None,
         "ceiling_kind": ceiling.kind if ceiling else None,
         "reached": row.reached,
-        "application": diagnosis.as_dict(row.records),
+        "application": diagnosis.as_dict(row.records) if row.has_signs else None,
         "flags": notes.row_warnings(row) if row.problem is None else [],
         "problem": None if row.problem is None else str(row.problem),
     }

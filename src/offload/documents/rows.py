@@ -58,6 +58,12 @@ class Row:
         """The reason if the case has no figures, else None."""
         return self.first.problem
 
+    @property
+    def has_signs(self) -> bool:
+        """Whether there is anything by which causes are found: reports, light routes or stacks."""
+        known = [(r.application.kind, r.who, r.application.beside or None) for r in self.records]
+        return any(each is not None for signs in known for each in signs)
+
     @cached_property
     def estimate(self) -> Estimate | None:
         """The rate estimated from the windows; None without windows."""
