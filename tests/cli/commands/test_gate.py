@@ -207,7 +207,7 @@ def test_the_cases_of_a_kept_run_are_measured_now(monkeypatch: pytest.MonkeyPatc
     cases = {case["case"]: case["verdict"] for case in values["cases"]}
     assert cases == {"3/count_sync": "no loss", "4/count_sync": "loss"}
     assert (values["side_by_side"], values["differences"]) == (True, ["a instead of b"])
-    assert {places: measured.places.count(places) for places in measured.places} == {
+    assert {indexes: measured.case_indexes.count(indexes) for indexes in measured.case_indexes} == {
         (0, 1): 5,
         (1, 0): 5,
         (2, 3): 5,
