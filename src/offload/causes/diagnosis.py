@@ -169,8 +169,7 @@ def explain(records: Sequence[Record], problem: str) -> str:
 
 def is_failure(cause: Cause) -> bool:
     """Whether requests fail or do not end because of it."""
-    fails = {failures.FORK_WITH_THREADS, *(rule.kind for rule in failures.RULES)}
-    return cause.kind in fails
+    return _BY_KIND[cause.kind].is_failure
 
 
 def remedy(cause: Cause) -> str:

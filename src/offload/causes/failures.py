@@ -289,6 +289,7 @@ RULES = (
         lambda _: None,  # it is known from the import, not from figures
         _describe_import_starts,
         "start it in the lifespan, or below `if __name__ == '__main__':`",
+        is_failure=True,
     ),
     Rule(
         OWN_POOL_WAIT,
@@ -296,6 +297,7 @@ RULES = (
         _describe_own_pool_wait,
         "call the inner function directly, or run it in another pool",
         is_per_process=True,
+        is_failure=True,
     ),
     Rule(
         OWN_SERVER_CALL,
@@ -303,6 +305,7 @@ RULES = (
         _describe_own_server_call,
         "call the function of that route instead",
         is_per_process=True,
+        is_failure=True,
     ),
     Rule(
         STUCK_THREADS,
@@ -311,6 +314,7 @@ RULES = (
         "a thread cannot be cancelled: set a timeout inside that call, such as that of its socket",
         is_per_process=True,
         is_symptom_of=frozenset({FORK_WITH_THREADS}),
+        is_failure=True,
     ),
     Rule(
         SLOTS_KEPT,
@@ -319,6 +323,7 @@ RULES = (
         "give it back on every path (with, or finally), and take no second one while holding one",
         is_per_process=True,
         is_symptom_of=frozenset({OWN_POOL_WAIT, STUCK_THREADS, FORK_WITH_THREADS}),
+        is_failure=True,
     ),
     Rule(
         WORKER_FAILS,
@@ -326,6 +331,7 @@ RULES = (
         _describe_worker_fails,
         "look at what this process keeps between requests, such as a broken connection, and "
         "replace that after an error",
+        is_failure=True,
     ),
     Rule(
         WORKER_ENDED,
@@ -333,6 +339,7 @@ RULES = (
         _describe_worker_ended,
         "start the application by the server's own program and read its log",
         is_symptom_of=frozenset({MEMORY_LIMIT}),
+        is_failure=True,
     ),
     Rule(
         NO_PROGRESS,
@@ -350,5 +357,6 @@ RULES = (
                 MEMORY_LIMIT,
             }
         ),
+        is_failure=True,
     ),
 )

@@ -211,6 +211,7 @@ RULES = (
         _describe_fork_with_threads,
         "start them in each worker: in the lifespan, at the first request, or by "
         "os.register_at_fork(after_in_child=...)",
+        is_failure=True,
     ),
     Rule(
         REQUEST_FORKS,

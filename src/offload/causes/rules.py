@@ -47,16 +47,17 @@ class Rule:
 
     `find` returns the cause; None if the application does not have it, or if a figure that it needs
     is unknown. `clause` returns the cause in words, with its figure, at a number of users;
-    `remedy` is what to do, or returns that. `is_per_process`: more processes than cores may
-    increase the rate. `is_symptom_of` are kinds of causes which, if found, explain this one.
-    `switch` returns what may remove the cause: advise measures that. `is_proven_by_gain`: if that
-    gains nothing, it is not the cause.
+    `remedy` is what to do, or returns that. `is_failure`: requests fail or do not end because of
+    it. `is_per_process`: more processes than cores may increase the rate. `is_symptom_of` are kinds
+    of causes which, if found, explain this one. `switch` returns what may remove the cause: advise
+    measures that. `is_proven_by_gain`: if that gains nothing, it is not the cause.
     """
 
     kind: str
     find: Callable[[Figures], Cause | None]
     clause: Callable[[Cause, int], str]
     remedy: str | Callable[[Cause], str]
+    is_failure: bool = False
     is_per_process: bool = False
     is_symptom_of: frozenset[str] = frozenset()
     switch: Callable[[Cause], Switch | None] = _has_no_switch
