@@ -181,5 +181,5 @@ def test_preloaded_workers_report_and_share_the_application(server: str) -> None
     record = measure_window(Case(server, app, 8, settings=settings, path=str(APPS)))
     assert record.problem is None, record.problem
     own = record.application
-    assert own.processes == 2 and own.requests and own.worker_pss_mib is not None
-    assert own.worker_private_mib is not None and own.worker_private_mib < own.worker_pss_mib
+    assert own.processes == 2 and own.requests and own.memory.pss_mib is not None
+    assert own.memory.private_mib is not None and own.memory.private_mib < own.memory.pss_mib

@@ -56,7 +56,7 @@ def test_the_cause_of_requests_that_do_not_end_is_named_with_its_line(
     record = measure(server, app, path, **settings)
     assert record.problem is not None and record.problem.kind == STALLED, record.result
     cause = diagnosis.diagnose([record])[0]
-    assert cause.kind == kind, record.application.stall
+    assert cause.kind == kind, record.application.failing.stall
     assert cause.line is not None
     assert (cause.line.function, cause.line.file) == line
 

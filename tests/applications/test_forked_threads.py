@@ -17,7 +17,7 @@ def lost_threads(serve: Serve, app: str, **settings: object) -> list[dict[str, o
     running = serve("gunicorn_gthread", app, processes=2, workers=2, **settings)
     assert get(running.url)
     found = server_reports.report_window(running.facts, running.url, 0.0, time.monotonic())
-    return list(found["application"]["lost_threads"])
+    return list(found["application"]["threads"]["lost"])
 
 
 @pytest.mark.parametrize("preload", ["yes", "freeze"])
@@ -55,4 +55,4 @@ def test_forks_of_requests_beside_threads_are_counted(
         times.append(time.monotonic())
     window = 2 * times[1] - times[2], times[2]  # its middle is between them
     found = server_reports.report_window(running.facts, running.url, *window)
-    assert found["application"]["forks"] == forks
+    assert found["application"]["threads"]["forks"] == forks

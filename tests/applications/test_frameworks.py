@@ -52,7 +52,7 @@ def test_the_use_of_anyios_threads_is_reported(serve: Serve) -> None:
     began = time.monotonic()
     in_threads(60, lambda: [get(f"{running.url}quote/7") for _ in range(4)])
     found = server_reports.report_window(running.facts, running.url, began, time.monotonic())
-    limiter = found["application"]["limiter"]
+    limiter = found["application"]["threads"]["limiter"]
     assert (limiter["total"], limiter["used"]) == (40, 40)
     assert limiter["waiting"] > 0 and limiter["full"] > 0.1
     assert found["application"]["anyio_threads"] == 40
@@ -64,7 +64,7 @@ def test_the_tokens_of_uvicorns_workers_limit_def_endpoints(serve: Serve) -> Non
     began = time.monotonic()
     in_threads(30, lambda: [get(f"{running.url}quote/7") for _ in range(4)])
     found = server_reports.report_window(running.facts, running.url, began, time.monotonic())
-    limiter = found["application"]["limiter"]
+    limiter = found["application"]["threads"]["limiter"]
     assert (limiter["total"], limiter["used"]) == (7, 7)
     assert found["application"]["anyio_threads"] == 7
 

@@ -77,20 +77,20 @@ class TestArenas:
     pytestmark = server
 
     def test_threads_that_allocate_blocks_fill_their_arenas(self) -> None:
-        own = measured("uvicorn_httptools", "fastapi_report:app").application.malloc
+        own = measured("uvicorn_httptools", "fastapi_report:app").application.memory.malloc
         assert own.arenas is not None and own.arenas > 8
         assert own.peak_mib is not None and own.peak_mib > 200
 
     def test_a_limit_of_arenas_is_one_for_the_server(self) -> None:
         variables = {"MALLOC_ARENA_MAX": "2"}
         record = measured("uvicorn_httptools", "fastapi_report:app", variables=variables)
-        assert record.application.malloc.arenas == 2
+        assert record.application.memory.malloc.arenas == 2
         found = figures([record])
         assert found is not None and "arenas" not in diagnosis.switches([record])
 
     def test_large_blocks_cause_page_faults_but_are_in_no_arena(self) -> None:
         record = measured("uvicorn_httptools", "fastapi_files:app")
-        own, found = record.application.malloc, figures([record])
+        own, found = record.application.memory.malloc, figures([record])
         assert own.peak_mib is not None and own.peak_mib < 64
         assert found is not None and found.page_faults is not None and found.page_faults > 30_000
         assert "arenas" not in diagnosis.switches([record])

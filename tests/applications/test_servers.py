@@ -110,12 +110,12 @@ def test_each_process_reports_its_clocks_and_its_gil(name: str, app: str, serve:
     found = reported(running, began, requests=3)
     own = found["application"]
     kind = catalog.find_server(name).serves
-    assert (own["kind"], own["requests"], own["error"]) == (kind, 3, None)
+    assert (own["kind"], own["requests"], own["failing"]["error"]) == (kind, 3, None)
     assert own["processes"] == (4 if name == "gunicorn_sync" else settings.get("processes", 1))
     [route] = own["routes"]
     assert (route["route"], route["requests"]) == (f"GET /{path}", 3)
     assert len(found["each"]) == 3
-    assert own["worker_pss_mib"] > own["worker_private_mib"] > 1
+    assert own["memory"]["pss_mib"] > own["memory"]["private_mib"] > 1
     if kind == "asgi":
         assert route["longest_s"] >= 0.1
         assert found["loop_lag_max_ms"] > 50

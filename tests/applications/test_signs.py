@@ -13,7 +13,7 @@ from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT, 
 from offload.causes.figures import Signs, figures, signs, signs_of_case
 from offload.causes.rules import Cause
 from offload.engine import journal
-from offload.engine.application import Application, Route, ThreadLimit
+from offload.engine.application import Application, Route, ThreadLimit, Threads
 from offload.engine.record import Record, from_line, to_line
 from offload.registry import catalog
 from offload.suites import Case, Request
@@ -129,7 +129,7 @@ def test_without_figures_signs_are_unknown_and_no_cause_is_named() -> None:
 
 
 def test_a_wait_is_elsewhere_only_if_nothing_here_explains_it() -> None:
-    own = Application("asgi", inside_s=1.0, limiter=ThreadLimit(40, 3, 0, 0.0))
+    own = Application("asgi", inside_s=1.0, threads=Threads(ThreadLimit(40, 3, 0, 0.0)))
     values = {
         "cpu_ms_per_request": 10.0,
         "completed": 80,

@@ -152,7 +152,7 @@ def _stations(record: Record, each: float) -> list[Station]:
     cpu_s = ((used.cores_used or 0.0) + queued) / processes / each
     cores = record.environment.get("cores")
     share = max(1.0, cores / processes) if isinstance(cores, int) else 1.0
-    if own.kind == "asgi" and max(own.limiter.used or 0, own.asyncio_threads or 0) <= 1:
+    if own.kind == "asgi" and max(own.threads.limiter.used or 0, own.threads.asyncio or 0) <= 1:
         return [Station(cpu_s)]  # all requests run on one event loop
     if record.server.interpreter.get("gil_enabled") is False:
         return [Station(cpu_s, share)]
@@ -164,7 +164,7 @@ def _stations(record: Record, each: float) -> list[Station]:
 
 def _workers(record: Record) -> int | None:
     """Return the number of requests that the server runs at once; None if they are unlimited."""
-    processes, limiter = record.application.processes or 1, record.application.limiter
+    processes, limiter = record.application.processes or 1, record.application.threads.limiter
     if limiter.total is not None and (limiter.full or 0.0) >= FULL:
         return limiter.total * processes
     try:

@@ -69,7 +69,7 @@ def find_own_server_call(of: Figures) -> Cause | None:
     Either the load fails, or a share of the requests in progress waits in such calls.
     """
     for record in reversed((*of.records, *of.failed)):
-        stall, calls = record.application.stall, record.application.own_calls or 0.0
+        stall, calls = record.application.failing.stall, record.application.failing.own_calls or 0.0
         if load_fails(record) and stall is not None and calls >= 1.0:
             place = stall.places[0] if stall.places else None
             return Cause(OWN_SERVER_CALL, calls, line=_line(place, 1.0))
@@ -90,7 +90,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
     if find_own_pool_wait(of) is not None or find_own_server_call(of) is not None:
         return None
     for record in reversed((*of.records, *of.failed)):
-        stall, alone_s = record.application.stall, record.baseline.alone_s or 0.0
+        stall, alone_s = record.application.failing.stall, record.baseline.alone_s or 0.0
         pools = () if stall is None else stall.pools
         for pool in sorted(pools, key=lambda pool: -(pool.stuck_s or 0.0)):
             age_s = pool.stuck_s or 0.0
@@ -118,7 +118,7 @@ def find_slots_kept(of: Figures) -> Cause | None:
     STUCK_THREADS are found by their stacks.
     """
     for record in reversed((*of.records, *of.failed)):
-        for pool in record.application.pools:
+        for pool in record.application.threads.pools:
             waiting, inside = (pool.waiting or 0.0) - (pool.idle_waiting or 0.0), pool.inside or 0.0
             works = WORK * (pool.limit or 0) <= inside - waiting
             if works or waiting < 1 or (pool.full or 0.0) < TAKEN or pool.kind in EXECUTORS:
@@ -138,7 +138,7 @@ def _is_held_long(pool: PoolUse, of: Figures) -> bool:
 def find_worker_fails(of: Figures) -> Cause | None:
     """The requests of one process fail, and those of the others do not."""
     for record in reversed((*of.failed, *of.records)):
-        found = [each for each in record.application.failures if each.requests >= ENOUGH]
+        found = [each for each in record.application.failing.processes if each.requests >= ENOUGH]
         if len(found) < 2:
             continue
         worst = max(found, key=lambda each: each.failed / each.requests)
@@ -152,14 +152,14 @@ def find_worker_fails(of: Figures) -> Cause | None:
 
 def find_worker_ended(of: Figures) -> Cause | None:
     """Processes of the server ended during the load, for example by a crash."""
-    ended = max((r.application.ended or 0 for r in (*of.records, *of.failed)), default=0)
+    ended = max((r.application.failing.ended or 0 for r in (*of.records, *of.failed)), default=0)
     return Cause(WORKER_ENDED, float(ended)) if ended else None
 
 
 def find_no_progress(of: Figures) -> Cause | None:
     """Hardly any request succeeded: where most threads and tasks were."""
     for record in reversed(of.failed):
-        stall, problem = record.application.stall, record.problem
+        stall, problem = record.application.failing.stall, record.problem
         if stall is None or not stall.places or problem is None or problem.kind != STALLED:
             continue
         return Cause(NO_PROGRESS, float(stall.places[0].count), line=_line(stall.places[0], 1.0))
@@ -183,8 +183,8 @@ def import_starts(started: Iterable[Started]) -> list[Cause]:
 def _stalls(of: Figures) -> Iterator[Stall]:
     """Yield the stalls of all records, those of failed ones first."""
     for record in reversed((*of.records, *of.failed)):
-        if record.application.stall is not None:
-            yield record.application.stall
+        if record.application.failing.stall is not None:
+            yield record.application.failing.stall
 
 
 def _pools(of: Figures) -> Iterator[StalledPool]:

@@ -54,7 +54,7 @@ def signs(record: Record) -> Signs | None:
     is_loop = found.kind == "asgi"
     known = [route for route in found.routes if is_loop and route.run_s is not None]
     blocking = max(known, key=_longest_s, default=None)
-    limiter, cores = found.limiter, record.environment.get("cores")
+    limiter, cores = found.threads.limiter, record.environment.get("cores")
     used = record.resources.cores_used
     importer = record.server.interpreter.get("gil_enabled_by")
     return Signs(
@@ -71,8 +71,8 @@ def signs(record: Record) -> Signs | None:
         wait_share=_wait_share(record),
         concurrency=_concurrency(record),
         stretch=_stretch(record),
-        worker_pss_mib=found.worker_pss_mib,
-        worker_private_mib=found.worker_private_mib,
+        worker_pss_mib=found.memory.pss_mib,
+        worker_private_mib=found.memory.private_mib,
     )
 
 
@@ -211,7 +211,7 @@ def figures(records: Sequence[Record]) -> Figures | None:
         alone_s=median([r.baseline.alone_s for r in known]),
         cores_used=median([r.resources.cores_used for r in known]),
         busy_cores=median([_busy_cores(r) for r in known]),
-        threads_used=median([r.application.limiter.used for r in known]),
+        threads_used=median([r.application.threads.limiter.used for r in known]),
         loop_lag_s=median([_loop_lag_s(r) for r in known]),
         gil_enabled=None if enabled is None else bool(enabled),
         is_asgi=last.application.kind == "asgi",
@@ -219,8 +219,8 @@ def figures(records: Sequence[Record]) -> Figures | None:
         hottest=next((r.who.lines[0] for r in reversed(known) if r.who and r.who.lines), None),
         ceiling=ceiling.find(known),
         records=known,
-        collector=_medians(Collector, [r.application.collector for r in known]),
-        malloc=_medians(Malloc, [r.application.malloc for r in known]),
+        collector=_medians(Collector, [r.application.memory.collector for r in known]),
+        malloc=_medians(Malloc, [r.application.memory.malloc for r in known]),
         page_faults=median([_page_faults(r) for r in known]),
         failed=[r for r in every if r.problem is not None],
     )

@@ -51,7 +51,7 @@ def find_blas_threads(of: Figures) -> Cause | None:
 
     If the calls at once are fewer than the cores, the threads may help: then it is a suspicion.
     """
-    found, cores = of.records[-1].application.blas if of.records else Blas(), of.cores
+    found, cores = of.records[-1].application.threads.blas if of.records else Blas(), of.cores
     if not found.threads or found.share is None or found.share < BLAS_SHARE or cores is None:
         return None
     at_once = _calls_at_once(of)
@@ -75,7 +75,7 @@ def _calls_at_once(of: Figures) -> int | None:
     own = of.records[-1].application
     if not of.is_asgi:
         return own.inside_most
-    return max(1, own.limiter.used or 0, own.asyncio_threads or 0)
+    return max(1, own.threads.limiter.used or 0, own.threads.asyncio or 0)
 
 
 def _describe_blas_threads(cause: Cause, _: int) -> str:
@@ -121,7 +121,7 @@ def find_client_ports(of: Figures) -> Cause | None:
     """
     for record in (*of.records, *of.failed):
         found = record.resources.ports
-        own_error = NO_PORT in (record.application.error or "")
+        own_error = NO_PORT in (record.application.failing.error or "")
         if own_error or (found.are_used_up and record.result.failed.get("other")):
             return Cause(CLIENT_PORTS, found.time_wait, found.available, facts=found)
     return None

@@ -97,7 +97,7 @@ def _share(limit: MemoryLimit) -> float:
 
 
 def _is_out_of_memory(record: Record) -> bool:
-    return (record.application.error or "").startswith("MemoryError")
+    return (record.application.failing.error or "").startswith("MemoryError")
 
 
 def _describe_collector(cause: Cause, _: int) -> str:

@@ -99,7 +99,7 @@ def _limiting_pool(of: Figures) -> PoolUse | None:
     ):
         return None
     is_limit = _is_limit if stretch >= DELAYED else _is_kept_full
-    found = [pool for pool in of.records[-1].application.pools if is_limit(pool, of)]
+    found = [pool for pool in of.records[-1].application.threads.pools if is_limit(pool, of)]
     return min(found, key=lambda pool: pool.limit or 0, default=None)
 
 
@@ -172,9 +172,9 @@ def _hops(record: Record) -> tuple[float, float, float] | None:
     """Return the hops, the parts of the body and the CPU time in s of a request, if known."""
     own, completed = record.application, record.result.completed
     cpu_ms = record.resources.cpu_ms_per_request
-    if not own.routes or own.handovers is None or not completed or cpu_ms is None:
+    if not own.routes or own.threads.handovers is None or not completed or cpu_ms is None:
         return None
-    return own.handovers / completed, own.routes[0].steps.parts or 0.0, cpu_ms / 1000
+    return own.threads.handovers / completed, own.routes[0].steps.parts or 0.0, cpu_ms / 1000
 
 
 def _describe_default_executor(cause: Cause, _: int) -> str:

@@ -165,7 +165,7 @@ def _remedy_of_uneven_processes(cause: Cause) -> str:
 def find_request_forks(of: Figures) -> Cause | None:
     """Requests fork their process while other threads run in it."""
     for record in reversed((*of.records, *of.failed)):
-        forks, completed = record.application.forks, record.result.completed
+        forks, completed = record.application.threads.forks, record.result.completed
         if forks and completed and forks >= FORKS_PER_REQUEST * completed:
             return Cause(REQUEST_FORKS, round(forks / completed, 3), FORKS_PER_REQUEST)
     return None
@@ -180,7 +180,7 @@ def _describe_request_forks(cause: Cause, _: int) -> str:
 
 def find_fork_with_threads(of: Figures) -> Cause | None:
     """Threads ran in the parent when it forked its workers, which did not start them again."""
-    every = [each.application.lost_threads for each in (*of.records, *of.failed)]
+    every = [each.application.threads.lost for each in (*of.records, *of.failed)]
     lost = next((each for each in every if each), ())
     return Cause(FORK_WITH_THREADS, len(lost), 0, facts=LostThreads(lost)) if lost else None
 

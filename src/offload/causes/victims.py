@@ -147,7 +147,7 @@ def _remedy(found: Victim, records: Sequence[Record], kinds: Collection[str]) ->
     if LOOP_BLOCKED in kinds:
         return f"{path} waits for the blocked event loop: fix that first"
     last = records[-1]
-    own, limiter = last.application, last.application.limiter
+    own, limiter = last.application, last.application.threads.limiter
     threads = (limiter.total or 0) * (own.processes or 1)
     if own.kind == "asgi" and (limiter.full or 0.0) >= FULL and last.result.rate:
         queue_s = max(0.0, last.case.users - threads) / last.result.rate

@@ -254,24 +254,66 @@ class LostThread:
 
 
 @dataclass(frozen=True)
+class Threads:
+    """The threads of the processes, and the pools in which calls wait for them.
+
+    `pools` are those that were full at some time. `handovers` are the calls that threads handed
+    over to event loops, one at the end of each hop. `anyio` and `asyncio` are the numbers of
+    threads of `anyio.to_thread` and of `asyncio.to_thread`. `lost` ran in the parent of these
+    processes when it forked, and `forks` is how often they forked themselves beside other threads:
+    twice the number of the half of the window with fewer.
+    """
+
+    limiter: ThreadLimit = ThreadLimit()
+    pools: tuple[PoolUse, ...] = ()
+    handovers: int | None = None
+    anyio: int | None = None
+    asyncio: int | None = None
+    blas: Blas = Blas()
+    lost: tuple[LostThread, ...] = ()
+    forks: int | None = None
+
+
+@dataclass(frozen=True)
+class ProcessMemory:
+    """The memory of the processes: `pss_mib` is that of the largest one.
+
+    `private_mib` is the largest memory that a process does not share.
+    """
+
+    pss_mib: float | None = None
+    private_mib: float | None = None
+    collector: Collector = Collector()
+    malloc: Malloc = Malloc()
+
+
+@dataclass(frozen=True)
+class Failing:
+    """What is known of failed requests.
+
+    `error` is the last unhandled exception of the application, with its file and line. `processes`
+    has the failures of each process, and `ended` is the number of processes that ended during the
+    load. `own_calls` is the number of connections of the server's processes to its own port, beside
+    those before the load: the mean over samples of the load, or that at the end of a load that
+    stalled, if it is larger. `stall` is None unless requests failed or stalled.
+    """
+
+    error: str | None = None
+    processes: tuple[ProcessFailures, ...] = ()
+    ended: int | None = None
+    own_calls: float | None = None
+    stall: Stall | None = None
+
+
+@dataclass(frozen=True)
 class Application:
     """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
 
     `requests` is the number of requests whose times were measured, at most about 1,000 per second
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
-    number of concurrent requests in one process. `pools` are the pools that were full at some time,
-    `handovers` are the calls that threads handed over to event loops, one at the end of each hop.
-    `asyncio_threads` are those of `asyncio.to_thread`. `worker_pss_mib` is the memory of the
-    largest process, and `worker_private_mib` the largest memory that a process does not share.
-    `lost_threads` ran in the parent of these processes when it forked, and `forks` is how often
-    they forked themselves beside other threads: twice the number of the half of the window with
-    fewer. `error` is the last unhandled exception of the application, with its file and line.
-    `failures` has each process, `times` those that served the main route, and `ended` is the number
-    of processes that ended during the load. `own_calls` is the number of connections of the
-    server's processes to its own port, beside those before the load: the mean over samples of the
-    load, or that at the end of a load that stalled, if it is larger. `stall` is None unless
-    requests failed or stalled. `beside` are light routes that were measured under the same load;
-    the means are without them. None is unknown.
+    number of concurrent requests in one process. `times` has each process that served the main
+    route. `beside` are light routes that were measured under the same load; the means are without
+    them. None is unknown.
     """
 
     kind: str | None = None
@@ -281,24 +323,10 @@ class Application:
     cpu_s: float | None = None
     inside_most: int | None = None
     routes: tuple[Route, ...] = ()
-    limiter: ThreadLimit = ThreadLimit()
-    pools: tuple[PoolUse, ...] = ()
-    handovers: int | None = None
-    anyio_threads: int | None = None
-    asyncio_threads: int | None = None
-    worker_pss_mib: float | None = None
-    worker_private_mib: float | None = None
-    lost_threads: tuple[LostThread, ...] = ()
-    forks: int | None = None
-    blas: Blas = Blas()
-    error: str | None = None
-    collector: Collector = Collector()
-    malloc: Malloc = Malloc()
-    failures: tuple[ProcessFailures, ...] = ()
     times: tuple[ProcessTimes, ...] = ()
-    ended: int | None = None
-    own_calls: float | None = None
-    stall: Stall | None = None
+    threads: Threads = Threads()
+    memory: ProcessMemory = ProcessMemory()
+    failing: Failing = Failing()
     beside: tuple[LightRoute, ...] = ()
 
 

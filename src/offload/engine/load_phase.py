@@ -279,11 +279,12 @@ def _find_problem(load: Load, facts: Facts | None, sampled: _SampledLoad) -> Pro
 
 def _application(reported: dict[str, Any], sampled: _SampledLoad) -> Application:
     """Return the reports of a user's application, with what was seen from outside."""
+    failing = reported.get("failing", {})
     if reported and sampled.pids:
-        reported["ended"] = sum(server.exit_reason(pid) is not None for pid in sampled.pids)
+        failing["ended"] = sum(server.exit_reason(pid) is not None for pid in sampled.pids)
     if reported and sampled.own_calls:
         mean = statistics.fmean(sampled.own_calls)
-        reported["own_calls"] = round(max(mean, reported["own_calls"] or 0), 3)
+        failing["own_calls"] = round(max(mean, failing["own_calls"] or 0), 3)
     return dataclass_from(Application, reported)
 
 

@@ -557,6 +557,14 @@ def pairs_by_round(
 
 RENAMED = {"threads": "runtime_threads", "isolate": "dask_isolate"}  # settings until 0.2
 RENAMED_SETTING = re.compile(r"([(,])(threads|isolate)=")
+MOVED_FIELDS = {  # of an application, until 0.3: into which part, and its name there
+    **{name: ("threads", name) for name in ("limiter", "pools", "forks", "blas")},
+    **{f"{name}_threads": ("threads", name) for name in ("anyio", "asyncio", "lost")},
+    **{f"worker_{name}": ("memory", name) for name in ("pss_mib", "private_mib")},
+    **{name: ("memory", name) for name in ("collector", "malloc")},
+    **{name: ("failing", name) for name in ("error", "ended", "own_calls", "stall")},
+    "failures": ("failing", "processes"),
+}
 RENAMED_FIELDS = {  # until 0.3
     "trial": {"place": "case_index", "apart": "measured_alone"},
     "baseline": {"kept_s": "keep_alive_s"},
@@ -597,6 +605,10 @@ def _rename(values: dict[str, Any]) -> None:
         if isinstance(own := values.get(group), dict):
             for old in names.keys() & own.keys():
                 own[names[old]] = own.pop(old)
+    if isinstance(own := values.get("application"), dict):
+        for old in MOVED_FIELDS.keys() & own.keys():
+            part, name = MOVED_FIELDS[old]
+            own.setdefault(part, {})[name] = own.pop(old)
     case, server = values.get("case"), values.get("server")
     if isinstance(case, dict):
         for name in ("id", "command"):

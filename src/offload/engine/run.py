@@ -521,10 +521,10 @@ def _is_too_slow(windows: Sequence[Record]) -> bool:
 
 def _few_users(stalled: Record) -> int | None:
     """Return with how many users to repeat a load whose users may only have waited for others."""
-    problem, stall = stalled.problem, stalled.application.stall
+    problem, stall = stalled.problem, stalled.application.failing.stall
     if problem is None or problem.kind != STALLED or stalled.result.completed or stall is None:
         return None
-    if stalled.application.own_calls or any(
+    if stalled.application.failing.own_calls or any(
         0 < pool.threads <= pool.waiting for pool in stall.pools
     ):
         return None

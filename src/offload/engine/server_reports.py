@@ -149,9 +149,7 @@ def merge_reports(
     if not reports:
         return {}
     routes = _merge_routes([route for report in reports for route in report["routes"]])
-    mallocs = [report["malloc"] for report in reports if report.get("malloc")]
     routes = [each for each in routes if each["route"] not in without] or routes
-    limiters = [report["limiter"] for report in reports if report["limiter"]]
     each = [span for report in reports for span in report.get("each", ())]
     inside_s, cpu_s = (_mean(routes, key) for key in ("inside_s", "cpu_s"))
     return {
@@ -168,26 +166,41 @@ def merge_reports(
             "cpu_s": cpu_s,
             "inside_most": _worst(reports, lambda r: r["inside_most"]),
             "routes": routes,
-            "limiter": max(limiters, key=lambda each: each["full"], default={}),
-            "pools": _merge_pools(reports),
-            "handovers": _total(report.get("handovers") for report in reports),
-            "anyio_threads": _worst(reports, lambda r: r["anyio_threads"]),
-            "asyncio_threads": _worst(reports, lambda r: r["asyncio_threads"]),
-            "worker_pss_mib": _worst(reports, lambda r: r["memory"]["pss_mib"]),
-            "worker_private_mib": _worst(reports, lambda r: r["memory"]["private_mib"]),
-            "blas": _merge_blas([r["blas"] for r in reports if r["blas"]]),
-            "lost_threads": next((r["lost_threads"] for r in reports if r["lost_threads"]), []),
-            "error": next((report["error"] for report in reports if report["error"]), None),
-            "collector": max(
-                (report["collector"] for report in reports), key=lambda each: each["share"] or 0.0
-            ),
-            "malloc": max(mallocs, key=lambda each: each["free_mib"], default={}),
-            "forks": sum(report["forks"] for report in reports),
-            "failures": [{"pid": report["pid"], **report["failures"]} for report in reports],
             "times": _times_of_main_route(reports, routes),
-            "own_calls": own_calls,
-            "stall": _merge_stalls([r["stall"] for r in reports if "stall" in r]),
+            "threads": _merge_threads(reports),
+            "memory": _merge_memory(reports),
+            "failing": {
+                "error": next((report["error"] for report in reports if report["error"]), None),
+                "processes": [{"pid": report["pid"], **report["failures"]} for report in reports],
+                "own_calls": own_calls,
+                "stall": _merge_stalls([r["stall"] for r in reports if "stall" in r]),
+            },
         },
+    }
+
+
+def _merge_threads(reports: Sequence[Facts]) -> Facts:
+    limiters = [report["limiter"] for report in reports if report["limiter"]]
+    return {
+        "limiter": max(limiters, key=lambda each: each["full"], default={}),
+        "pools": _merge_pools(reports),
+        "handovers": _total(report["handovers"] for report in reports),
+        "anyio": _worst(reports, lambda r: r["anyio_threads"]),
+        "asyncio": _worst(reports, lambda r: r["asyncio_threads"]),
+        "blas": _merge_blas([r["blas"] for r in reports if r["blas"]]),
+        "lost": next((r["lost_threads"] for r in reports if r["lost_threads"]), []),
+        "forks": sum(report["forks"] for report in reports),
+    }
+
+
+def _merge_memory(reports: Sequence[Facts]) -> Facts:
+    collectors = [report["collector"] for report in reports]
+    mallocs = [report["malloc"] for report in reports if report["malloc"]]
+    return {
+        "pss_mib": _worst(reports, lambda r: r["memory"]["pss_mib"]),
+        "private_mib": _worst(reports, lambda r: r["memory"]["private_mib"]),
+        "collector": max(collectors, key=lambda each: each["share"] or 0.0),
+        "malloc": max(mallocs, key=lambda each: each["free_mib"], default={}),
     }
 
 

@@ -11,7 +11,7 @@ from offload.causes import ceiling, diagnosis
 from offload.causes.ceiling import CPU, LOAD_TOOL, USERS, WORKERS, Ceiling, Station
 from offload.causes.diagnosis import NOTHING, UNEXPLAINED
 from offload.causes.figures import figures
-from offload.engine.application import Application, ThreadLimit
+from offload.engine.application import Application, ThreadLimit, Threads
 from offload.engine.record import Record
 from tests.records import changed, record_of
 
@@ -139,7 +139,7 @@ def test_workers_limit_as_many_requests_as_they_run_at_once() -> None:
     assert limited.by == WORKERS and limited.rate == pytest.approx(80.0, rel=0.02)
     half = {"rate": 39.0, "completed": 300, "cores_used": 0.02, "gil_utilisation": 0.02}
     assert found(record, own=own, **half).reached == pytest.approx(0.49, abs=0.02)
-    full = Application("asgi", processes=2, limiter=ThreadLimit(40, 40, 9, 0.9))
+    full = Application("asgi", processes=2, threads=Threads(ThreadLimit(40, 40, 9, 0.9)))
     loaded = found(own=full, users=200, rate=1500.0, completed=3000, cores_used=0.4)
     assert loaded.by == WORKERS and loaded.rate == pytest.approx(80 / 0.05, rel=0.02)
 

@@ -20,6 +20,7 @@ from offload.causes.failures import (
 )
 from offload.engine.application import (
     Application,
+    Failing,
     LostThread,
     Place,
     PoolUse,
@@ -27,6 +28,7 @@ from offload.engine.application import (
     Stall,
     StalledPool,
     Started,
+    Threads,
 )
 from offload.engine.record import Record, from_line, to_line
 from offload.errors import LOAD, STALLED, Problem
@@ -42,7 +44,8 @@ def stalled(
 ) -> Record:
     """Return the record of a load that stalled, with the stall's own values."""
     stall = Stall(**{"pools": (POOL,), "places": (PLACE,), **values})
-    application = Application("asgi", 1, own_calls=own_calls, stall=stall)
+    failing = Failing(own_calls=own_calls, stall=stall)
+    application = Application("asgi", 1, failing=failing)
     found = changed(RECORD, application=application, alone_s=alone_s)
     return replace(found, problem=Problem(kind, "no request succeeded for 10 s"))
 
@@ -115,7 +118,7 @@ def test_without_a_known_cause_the_line_of_most_threads_is_named() -> None:
 def waiting_for(waiting: float, **values: Any) -> Record:
     """Return the record of a load whose requests wait for a semaphore of 4, which is taken."""
     found = PoolUse("asyncio.Semaphore", "shop.GATE", 4, 1.0, waiting, 25.0)
-    own = replace(stalled().application, pools=(replace(found, **values),))
+    own = replace(stalled().application, threads=Threads(pools=(replace(found, **values),)))
     return replace(stalled(), application=own)
 
 
@@ -140,7 +143,8 @@ def test_slots_that_no_request_holds_although_all_wait_for_one_are_kept() -> Non
 
 def processes(*failed: int, requests: int = 100) -> Record:
     found = [ProcessFailures(pid, requests, n, 1.5) for pid, n in enumerate(failed, 1)]
-    return changed(RECORD, application=Application("asgi", len(found), failures=tuple(found)))
+    failing = Failing(processes=tuple(found))
+    return changed(RECORD, application=Application("asgi", len(found), failing=failing))
 
 
 def test_one_process_whose_requests_fail_is_told_from_failures_everywhere() -> None:
@@ -156,9 +160,9 @@ def test_one_process_whose_requests_fail_is_told_from_failures_everywhere() -> N
 
 
 def test_processes_that_ended_are_named() -> None:
-    ended = changed(RECORD, application=Application("wsgi", 2, ended=1))
-    assert kinds(ended) == [WORKER_ENDED]
-    assert kinds(changed(RECORD, application=Application("wsgi", 2, ended=0))) == []
+    for count, expected in ((1, [WORKER_ENDED]), (0, [])):
+        own = Application("wsgi", 2, failing=Failing(ended=count))
+        assert kinds(changed(RECORD, application=own)) == expected
 
 
 def test_an_import_that_starts_something_is_a_cause_by_its_line() -> None:
@@ -182,7 +186,7 @@ def test_a_stall_is_read_back_from_a_file() -> None:
 def test_threads_that_a_fork_lost_explain_a_pool_that_stalls() -> None:
     stuck = stalled(**pool(stuck=4, stuck_s=5.0))
     assert kinds(stuck) == [STUCK_THREADS]
-    own = replace(stuck.application, lost_threads=(LostThread("refresh", "shop.py", 12),))
+    own = replace(stuck.application, threads=Threads(lost=(LostThread("refresh", "shop.py", 12),)))
     [cause] = diagnosis.diagnose([replace(stuck, application=own)])
     assert cause.kind == FORK_WITH_THREADS
     assert diagnosis.is_failure(cause)

@@ -11,7 +11,7 @@ from offload.causes.execution import CPU_SATURATED, GIL_SATURATED, LOOP_BLOCKED,
 from offload.causes.gains import Gain
 from offload.causes.machine import BLAS_THREADS, CLIENT_PORTS, CPU_QUOTA, LISTEN_QUEUE
 from offload.engine import builder
-from offload.engine.application import Application, Blas, Route
+from offload.engine.application import Application, Blas, Failing, Route, Threads
 from offload.engine.record import ClientPorts, Record, Throttling
 from tests.records import changed, record_of
 
@@ -87,7 +87,9 @@ BUSY = {"cores_used": 1.9, "queued_s": 9.0, "gil_utilisation": 0.3}
 
 def with_blas(blas: Blas = BLAS, kind: str = "wsgi", processes: int = 2, **values: Any) -> Record:
     busy = record(**BUSY | values)
-    own = replace(busy.application, kind=kind, blas=blas, processes=processes, inside_most=2)
+    own = replace(
+        busy.application, kind=kind, threads=Threads(blas=blas), processes=processes, inside_most=2
+    )
     return replace(busy, application=own)
 
 
@@ -154,5 +156,7 @@ def test_used_up_ports_are_named_only_if_connections_fail() -> None:
     assert CLIENT_PORTS in kinds(stopped)
     assert "ports" in {flag.kind for flag in builder.trial_flags(stopped)}
     own = record()
-    own = replace(own, application=replace(own.application, error="OSError: [Errno 99] Cannot"))
+    own = replace(
+        own, application=replace(own.application, failing=Failing("OSError: [Errno 99] Cannot"))
+    )
     assert CLIENT_PORTS in kinds(own)

@@ -13,7 +13,7 @@ from offload.causes.execution import GIL_SATURATED
 from offload.causes.figures import Figures
 from offload.causes.gains import Gain
 from offload.causes.memory import ARENAS, COLLECTOR, MEMORY_LIMIT, PRELOAD_LOST
-from offload.engine.application import Collector, Malloc
+from offload.engine.application import Collector, Failing, Malloc
 from offload.engine.record import MemoryLimit, Record
 from tests.bench.analysis.test_application_causes import IDLE
 from tests.records import record_of
@@ -111,7 +111,7 @@ def limited(*limits: MemoryLimit, error: str | None = None) -> Figures:
         replace(
             RECORD,
             resources=replace(RECORD.resources, memory_limit=each),
-            application=replace(RECORD.application, error=error),
+            application=replace(RECORD.application, failing=Failing(error)),
         )
         for each in limits
     ]

@@ -17,7 +17,7 @@ from offload.causes.execution import (
 )
 from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE, Hops
 from offload.causes.rules import Cause
-from offload.engine.application import Application, PoolUse, Route, Steps
+from offload.engine.application import Application, PoolUse, Route, Steps, Threads
 from offload.engine.record import Record, Tasks, from_line, to_line
 from tests.records import changed, record_of
 
@@ -41,7 +41,8 @@ def record(
 ) -> Record:
     inside_s = values.pop("inside_s", 0.42)
     routes = (Route("GET /a", 600, inside_s, 0.0, values.pop("run_s", 0.0), 0.0, steps),)
-    own = Application("asgi", inside_s=inside_s, routes=routes, pools=found, handovers=handovers)
+    threads = Threads(pools=found, handovers=handovers)
+    own = Application("asgi", inside_s=inside_s, routes=routes, threads=threads)
     made = replace(changed(RECORD, **VALUES | values), application=own)
     return replace(made, environment={"cores": 2})
 
@@ -58,7 +59,7 @@ def test_a_record_keeps_pools_and_steps_and_older_ones_have_none() -> None:
     one = record(FULL, steps=Steps(4.0))
     assert from_line(to_line(one)).application == one.application
     old = to_line(one).replace('"pools"', '"unknown"').replace('"steps"', '"unknown"')
-    assert from_line(old).application.pools == ()
+    assert from_line(old).application.threads.pools == ()
     assert from_line(old).application.routes[0].steps == Steps()
 
 

@@ -15,7 +15,7 @@ from offload.causes.processes import (
 )
 from offload.causes.rules import Cause
 from offload.engine import builder
-from offload.engine.application import Application, LostThread, ProcessTimes
+from offload.engine.application import Application, LostThread, ProcessTimes, Threads
 from offload.engine.record import ProcessShare, Record
 from tests.records import changed, record_of
 
@@ -129,7 +129,7 @@ def test_processes_in_which_requests_take_differently_long_are_not_equally_fast(
 def test_requests_that_fork_beside_threads_are_named() -> None:
     def forking(forks: int) -> list[str]:
         own = record((1500, None, 2.9))
-        own = replace(own, application=replace(own.application, forks=forks))
+        own = replace(own, application=replace(own.application, threads=Threads(forks=forks)))
         return [cause.kind for cause in diagnosis.diagnose([own])]
 
     assert REQUEST_FORKS in forking(160)
@@ -150,7 +150,7 @@ def test_threads_that_workers_lack_are_named_with_their_function_and_line() -> N
         LostThread("poll", "feed.py", 9),
     )
     healthy = record((390, 7, 2.0), (380, 6, 1.9))
-    own = replace(healthy, application=replace(healthy.application, lost_threads=lost))
+    own = replace(healthy, application=replace(healthy.application, threads=Threads(lost=lost)))
     [cause] = (c for c in diagnosis.diagnose([own]) if c.kind == FORK_WITH_THREADS)
     assert diagnosis.sentence(cause, 25).startswith(
         "4 threads of the parent ran while it forked its workers: refresh (shop.py:12), quotes_0 "

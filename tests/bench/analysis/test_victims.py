@@ -10,7 +10,7 @@ import pytest
 from offload.causes import diagnosis, victims
 from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
 from offload.documents import notes, results_files
-from offload.engine.application import Application, LightRoute, ThreadLimit
+from offload.engine.application import Application, LightRoute, ThreadLimit, Threads
 from offload.engine.record import LONG, WINDOW, Record, from_line, to_line
 from tests.records import changed, record_of
 
@@ -26,7 +26,7 @@ FULL = ThreadLimit(40, 40, 20, 0.97)
 def record(
     *beside: LightRoute, kind: str = "asgi", limiter: ThreadLimit = IDLE, **values: Any
 ) -> Record:
-    own = Application(kind, processes=1, limiter=limiter, beside=beside)
+    own = Application(kind, processes=1, threads=Threads(limiter), beside=beside)
     return replace(changed(SHOP, kind=WINDOW, **values), application=own)
 
 

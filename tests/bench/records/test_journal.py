@@ -6,11 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from offload.engine import journal
+from offload.engine.application import (
+    Application,
+    Failing,
+    ProcessFailures,
+    ProcessMemory,
+    ThreadLimit,
+    Threads,
+)
 from offload.engine.record import from_line, to_line
 from offload.errors import StorageError
 from tests import ROOT
@@ -170,3 +179,20 @@ def test_a_record_of_an_earlier_version_is_read_by_its_old_field_names() -> None
     found = from_line(json.dumps(old))
     assert (found.trial.case_index, found.trial.measured_alone) == (3, True)
     assert found.baseline.keep_alive_s == 0.5
+
+
+def test_what_an_application_of_an_earlier_version_reported_is_read_in_its_parts() -> None:
+    own = Application(
+        "asgi",
+        threads=Threads(ThreadLimit(40, 40, 9, 0.9), asyncio=6, forks=2),
+        memory=ProcessMemory(50.0, 30.0),
+        failing=Failing("ValueError", (ProcessFailures(7, 10, 5, 0.1),), ended=1),
+    )
+    record = replace(RECORD, application=own)
+    values = json.loads(to_line(record))
+    flat = values["application"]
+    threads, memory, failing = (flat.pop(part) for part in ("threads", "memory", "failing"))
+    flat |= {f"{name}_threads": threads.pop(name) for name in ("anyio", "asyncio", "lost")}
+    flat |= {f"worker_{name}": memory.pop(name) for name in ("pss_mib", "private_mib")}
+    flat |= {"failures": failing.pop("processes"), **failing, **threads, **memory}
+    assert from_line(json.dumps(values)) == record

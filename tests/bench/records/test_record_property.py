@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from offload.engine import journal
 from offload.engine.application import HotLine, Route, Who
-from offload.engine.record import Record, from_line, to_line
+from offload.engine.record import MOVED_FIELDS, Record, from_line, to_line
 from offload.errors import Flag, Problem, StorageError
 from offload.files import LARGEST
 from offload.loads import HostRun
@@ -149,6 +149,10 @@ def test_the_committed_runs_keep_what_they_had_when_they_are_read_back() -> None
             ):
                 if old in written[group]:
                     written[group][new] = written[group].pop(old)
+            own = written.get("application", {})
+            for old in own.keys() & MOVED_FIELDS.keys():
+                part, new = MOVED_FIELDS[old]
+                own.setdefault(part, {})[new] = own.pop(old)
             if "threads" in (settings := written["server"]["settings"]):
                 settings["runtime_threads"] = settings.pop("threads")
             assert differences(written, json.loads(to_line(from_line(line)))) == []

@@ -8,7 +8,7 @@ from typing import Any
 from offload.causes.failures import MEMORY_LIMIT
 from offload.causes.memory import PRELOAD_LOST
 from offload.causes.rules import Cause
-from offload.engine.application import Collector
+from offload.engine.application import Collector, ProcessMemory
 from offload.engine.record import LONG, WINDOW, MemoryLimit, Record
 from offload.studies.advise import application, costs
 from offload.studies.advise.application import Application
@@ -25,7 +25,11 @@ CASES = [
 
 def record(case_index: int, kind: str, copied_mib: float | None = None, **limit: Any) -> Record:
     made = new_record(CASES[case_index], "run", rate=80.0)
-    own = replace(made.application, kind="wsgi", collector=Collector(0.01, 0.04, 1, copied_mib))
+    own = replace(
+        made.application,
+        kind="wsgi",
+        memory=ProcessMemory(collector=Collector(0.01, 0.04, 1, copied_mib)),
+    )
     used = replace(made.resources, memory_limit=MemoryLimit(**limit))
     trial = replace(made.trial, kind=kind, case_index=case_index, block=0, round=1)
     return replace(made, application=own, resources=used, trial=trial)

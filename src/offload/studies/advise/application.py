@@ -256,8 +256,8 @@ def is_probe(record: Record) -> bool:
 
 def _memory(records: Sequence[Record]) -> WorkerMemory | None:
     """Return the memory of a worker in the last record in which it is known."""
-    found = [r.application for r in records if r.application.worker_pss_mib is not None]
-    return WorkerMemory(found[-1].worker_pss_mib, found[-1].worker_private_mib) if found else None
+    found = [m for r in records if (m := r.application.memory).pss_mib is not None]
+    return WorkerMemory(found[-1].pss_mib, found[-1].private_mib) if found else None
 
 
 def deployment(case: Case, setup: Setup, name: str | None, preload: bool = False) -> str | None:

@@ -125,6 +125,6 @@ def estimate_from_record(record: Record, threads: int | None) -> Costs:
         dict.fromkeys(OVERHEAD_S, found),
         resource_limits.cpu_capacity(),
         threads is None,
-        process_mib=record.application.worker_pss_mib or PROCESS_MIB,
+        process_mib=record.application.memory.pss_mib or PROCESS_MIB,
         limit_mib=resource_limits.memory_mib(),
     )

@@ -207,7 +207,7 @@ def _failed(record: Record) -> RunError:
     failed, done = record.result.failures or 0, record.result.completed or 0
     what = f"{failed} of {failed + done} requests failed under {record.case.users} users"
     what += f" ({load_phase.failures_text(record.result)})"
-    if error := record.application.error:
+    if error := record.application.failing.error:
         what += f" ({error})"
     return _explained(what, FIX_OR_LIMIT, [record])
 
