@@ -7,7 +7,10 @@ import pytest
 from lab import advice
 from lab.commands import PROGRAM, check_advice
 from offload.errors import GateError
+from offload.studies.advise.application import Application
+from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import THREADS, Evidence, Setup
+from offload.suites import Case
 from tests.lab.running import lab_here
 
 OWN = Evidence(
@@ -40,6 +43,20 @@ def test_a_rival_that_cannot_dominate_any_more_is_left() -> None:
     assert not advice._may_dominate(rival(900.0, 100.0), OWN)
     assert not advice._may_dominate(rival(1200.0, 150.0), OWN)
     assert advice._may_dominate(rival(1200.0, 100.0, noise=1.5), OWN)
+
+
+def test_an_application_is_judged_against_each_of_its_servers_in_the_usual_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = ["gunicorn_gthread", "gunicorn_sync", "waitress"]
+    monkeypatch.setattr(advice.application, "servers", lambda *_: servers)
+    own = Application(("wsgi",), "app", Costs({}, 2.0, is_awaited=False), 0.01, 8)
+    found = advice._grid(own, Case("threads", "app=shop:app"))
+    assert {each.name for each in found} == {
+        *(f"gunicorn_gthread {size}" for size in ("1x8", "1x32", "2x8", "2x32", "4x16")),
+        *("gunicorn_sync 1x1", "gunicorn_sync 2x1"),
+        *("waitress 1x8", "waitress 1x32"),
+    }
 
 
 def test_a_wrong_cause_is_a_failure() -> None:
