@@ -30,6 +30,7 @@ def own_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stalls, "STUCK_S", 0.15)
     monkeypatch.setattr(stalls, "_loops", [])
     monkeypatch.setattr(stalls, "_calls", {})
+    monkeypatch.setattr(stalls, "_workers", {})
     stalls.forget()
 
 
@@ -304,6 +305,33 @@ def test_threads_that_the_user_started_are_stuck_in_a_call_and_not_while_they_wa
         is_over.set()
         for _ in own:
             jobs.put(0)
+        for thread in own:
+            thread.join(ENDS_S)
+
+
+def test_threads_that_were_started_for_one_call_are_not_stuck_in_it() -> None:
+    is_over = threading.Event()
+
+    def send() -> None:
+        while not is_over.is_set():
+            time.sleep(0.01)
+
+    def mail() -> None:
+        send()
+
+    stalls.note()
+    own = [threading.Thread(target=mail) for _ in range(3)]
+    for thread in own:
+        thread.start()
+    try:
+        for _ in range(stalls.FEW):
+            threading.Event().wait(0.1)
+            stalls.note()
+        every = stalls.report(time.monotonic())["pools"]
+        [found] = [each for each in every if each["name"] == "mail"]
+        assert (found["threads"], found["outlived"]) == (3, 0)
+    finally:
+        is_over.set()
         for thread in own:
             thread.join(ENDS_S)
 

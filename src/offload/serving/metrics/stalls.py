@@ -62,6 +62,8 @@ class _Note:
 
 _loops: list[AbstractEventLoop] = []
 _calls: dict[int, tuple[FrameType, float]] = {}  # by thread: its call, and since when it is seen
+# By thread that the user started: its target, its call, and whether it had another one before.
+_workers: dict[int, tuple[FrameType, FrameType | None, bool]] = {}
 _notes: deque[_Note] = deque(maxlen=20)
 _first_note = 0.0  # its time: calls that were seen later began during the load
 
@@ -137,6 +139,7 @@ def _of(key: int, notes: Sequence[_Note]) -> list[_Pool]:
 def forget() -> None:
     """Forget all notes: calls keep the variables of their functions."""
     _calls.clear()
+    _workers.clear()
     _notes.clear()
 
 
@@ -222,6 +225,17 @@ def _note_calls(stacks: Sequence[_Stack]) -> None:
         if (call := stack.call) is not None:
             known = before.get(stack.ident)
             _calls[stack.ident] = known if known and known[0] is call else (call, now)
+        if (target := stack.target) is not None:
+            own = _workers.get(stack.ident)
+            is_same = own is not None and own[0] is target
+            has_worked = own is not None and is_same and (own[2] or own[1] is not call)
+            _workers[stack.ident] = (target, call, has_worked)
+
+
+def _is_worker(stack: _Stack) -> bool:
+    """Whether a thread runs several calls: one that was started for a single call ends with it."""
+    known = _workers.get(stack.ident)
+    return stack.target is None or (known is not None and known[2])
 
 
 def _since(stack: _Stack) -> float:
@@ -243,8 +257,11 @@ class _Pool:
         now, inside = monotonic(), count_inside()
         since = [(_since(stack), stack.place) for stack in stacks]
         self.calls = [(now - began, place) for began, place in since]
-        old = sum(now - began >= STUCK_S and began > _first_note for began, _ in since)
         self.is_own = stacks[0].target is not None
+        old = sum(
+            now - began >= STUCK_S and began > _first_note and _is_worker(stack)
+            for stack, (began, _) in zip(stacks, since, strict=True)
+        )
         # A request may still wait for a call; those of the user's own threads are no requests.
         self.outlived = old if self.is_own else max(0, old - inside)
 
