@@ -371,24 +371,6 @@ def binomial_interval(successes: int, trials: int, alpha: float = 0.05) -> tuple
     return low, high
 
 
-def median_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, float] | None:
-    """Return the exact interval of a median, in the unit of the values; None below six values.
-
-    Its ends are two of the values: the largest rank k from the bottom and from the top for which
-    P(fewer than k of n values are below the median) is at most alpha / 2. Source: Thompson 1936,
-    On confidence ranges for the median.
-
-    >>> median_interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0])
-    (2.0, 8.0)
-    """
-    known, n = sorted(values), len(values)
-    rank, below = 0, 0.5**n
-    while below <= alpha / 2:
-        rank += 1
-        below += math.comb(n, rank) * 0.5**n
-    return (known[rank - 1], known[n - rank]) if rank else None
-
-
 def beta_cdf(x: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b) for a, b > 0 and 0 <= x <= 1.
 
