@@ -36,6 +36,7 @@ SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
 # s without a successful request, after which a load stops; guesses
 PATIENCE, PROBE_PATIENCE, MOST_PATIENCE = 10.0, 20.0, 45.0
 LATE, SLOWER = 1.5, 3.0  # times the response time alone
+LONGEST_PROBE = 10.0  # s of a probe whose users, one after the other, would take longer; a guess
 MOST_FEW = 4  # users of a load after one in which no request ended
 MANY, FEW = 20, 5  # responses in a window; FEW if a block has several cases, or below SLOW
 
@@ -62,7 +63,7 @@ def window(
     CYCLES responses per user. With other servers in the block the window is shorter, because only
     the ratio of the rates matters: it lasts at least `beside_s` seconds and has at least FEW
     responses in total. `is_probe`: stop a load early that hardly has a response, and do not wait
-    for a second response of each user if that takes long. On a serial server each user stops after
+    for responses of each user if that may take long. On a serial server each user stops after
     its response, so that no backlog remains.
     """
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
@@ -77,6 +78,8 @@ def window(
     completions = FEW if is_slow else MANY
     is_long = is_probe and cycle_s(case, server, before) > LONG_CYCLE_S
     cycles = 1.0 if is_long else CYCLES
+    if is_probe and case.users * (before.alone_s or 0.0) > LONGEST_PROBE:
+        options |= {"waits": False, "longest": LONGEST_PROBE}
     full = Window(warm=WARM, cycles=cycles, completions=completions, **options)
     return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
 

@@ -43,7 +43,7 @@ NEIGHBOURS = 2
 SWITCH_DESIGN = WindowDesign(beside_s=1.2, reads_idle=True)
 SWITCH_ROUNDS, SWITCH_S = 3, 30.0  # rounds, and their usual time in s
 ROUND_CALLS = 6.0  # calls one after another that the measurement of a slow set-up takes
-ROUND_CYCLES = 1.5  # or so many cycles: a cycle is users / rate
+ROUND_CYCLES = 2.5  # or so many cycles, with its warm-up and its last responses: users / rate
 LONGEST_SWITCH_S = 60.0  # s after which no third round starts
 MOST_SWITCHES = 2  # beside the set-up as it is
 MOST_MEMORY = 0.8  # share of the memory that these servers may need
@@ -217,18 +217,32 @@ class Race:
         """
         alone = [each for each in self.records if each.result.rate]
         changed = self._add_switched(alone) if alone else {}
-        cycles_s = [each.case.users / each.result.rate for each in alone if each.result.rate]
-        each_s = max(ROUND_CALLS * self.call_s, ROUND_CYCLES * max(cycles_s, default=0.0))
-        count = max(2, int(self._left_s / each_s) - len(changed))
+        rate = max((each.result.rate or 0.0 for each in alone), default=math.inf)
+        start_s = max((each.trial.phases.get("start", 0.0) for each in alone), default=0.0)
+        needed_s = [self._round_s(each, rate, start_s) for each in setups]
+        others_s = len(changed) * max(needed_s)
+        ends_s = [others_s + sum(needed_s[: n + 1]) for n in range(len(setups))]
+        count = max(2, sum(each <= self._left_s for each in ends_s))
         chosen, others = setups[:count], [*changed]
         if changed:
             index = alone[-1].trial.case_index or 0
             self.report(f"also {self.cases[index].name} with {' and '.join(changed.values())}")
             if index not in map(self._case_index, chosen):
                 others.append(index)
-        self.ends = max(self.ends, time.monotonic() + (len(chosen) + len(others)) * each_s)
+        all_s = sum(needed_s[:count]) + len(others) * max(needed_s)
+        self.ends = max(self.ends, time.monotonic() + all_s)
         self._report_time(chosen)
         self.measure(1, chosen, upstream, others)
+
+    def _round_s(self, setup: Setup, rate: float, start_s: float) -> float:
+        """Return how long a round takes for a slow set-up, in s.
+
+        `rate` is that of one process, and `start_s` the time until one is ready.
+        """
+        allowed = min(self.prior.capacity(setup), rate * setup.all_processes)
+        cycle_s = self.prior.users(setup) / allowed if allowed else 0.0
+        load_s = max(ROUND_CALLS * self.call_s, ROUND_CYCLES * cycle_s)
+        return load_s + setup.all_processes * start_s
 
     def measure(
         self,
