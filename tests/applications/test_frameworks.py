@@ -55,7 +55,7 @@ def test_the_use_of_anyios_threads_is_reported(serve: Serve) -> None:
     limiter = found["application"]["threads"]["limiter"]
     assert (limiter["total"], limiter["used"]) == (40, 40)
     assert limiter["waiting"] > 0 and limiter["full"] > 0.1
-    assert found["application"]["anyio_threads"] == 40
+    assert found["application"]["threads"]["anyio"] == 40
 
 
 def test_the_tokens_of_uvicorns_workers_limit_def_endpoints(serve: Serve) -> None:
@@ -66,7 +66,7 @@ def test_the_tokens_of_uvicorns_workers_limit_def_endpoints(serve: Serve) -> Non
     found = server_reports.report_window(running.facts, running.url, began, time.monotonic())
     limiter = found["application"]["threads"]["limiter"]
     assert (limiter["total"], limiter["used"]) == (7, 7)
-    assert found["application"]["anyio_threads"] == 7
+    assert found["application"]["threads"]["anyio"] == 7
 
 
 def test_tokens_of_an_application_without_anyio_are_one_line(serve: Serve) -> None:
