@@ -88,8 +88,8 @@ class TestMeasured:
         record = measured("gunicorn_asgi", "pure:app", "/", processes=2)
         own, whole = record.application, record.resources.memory
         assert own.processes == 2
-        assert own.worker_pss_mib is not None and whole.pss_mib is not None
-        assert 1 < own.worker_pss_mib < whole.pss_mib
+        assert own.memory.pss_mib is not None and whole.pss_mib is not None
+        assert 1 < own.memory.pss_mib < whole.pss_mib
 
 
 LAG = {"loop_lag_p99_ms": 120.0}
@@ -151,10 +151,10 @@ def test_a_wait_is_elsewhere_only_if_nothing_here_explains_it() -> None:
     assert kinds(alone_s=3.0) == [NOTHING]
     assert kinds(gil_utilisation=0.95) == [GIL_SATURATED]
     blocked = replace(own, routes=(Route("GET /a", 80, 1.0, 0.0, 0.1, 0.1),))
-    assert kinds(replace(blocked, limiter=ThreadLimit())) == [LOOP_BLOCKED]
+    assert kinds(replace(blocked, threads=Threads())) == [LOOP_BLOCKED]
     assert of(own, **values | {"queued_s": 48.0}).wait_share == 0.39
     assert kinds(queued_s=48.0) == [NOTHING]  # it waited for a CPU
-    full = replace(own, limiter=ThreadLimit(40, 40, 9, 0.7))
+    full = replace(own, threads=Threads(ThreadLimit(40, 40, 9, 0.7)))
     assert kinds(full) == [WAITS_ELSEWHERE]  # in threads 50 times as long as alone
     assert kinds(full, rate=400.0) == [THREAD_LIMIT]
     assert kinds(cpu_ms_per_request=900.0) == [UNEXPLAINED]

@@ -10,7 +10,7 @@ from offload.causes.figures import Figures
 from offload.causes.gains import Switch
 from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
 from offload.causes.rules import Cause, Rule
-from offload.engine.who import BLOCKS
+from offload.engine.who import BLOCKS, HOLDS
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
 
@@ -21,6 +21,7 @@ LATE_S = 0.005  # s of median lag: half an interval of the loop's timer
 FULL = 0.1  # share of time with all threads in use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
+GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if a line of the user holds it for this share
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
@@ -136,11 +137,15 @@ def is_idle(of: Figures) -> bool:
 def find_gil_saturated(of: Figures) -> Cause | None:
     """The GIL is nearly always held, and each request holds it for longer than GIL_HELD_S.
 
+    GIL_SEEN_S is enough if the sampled stacks show a line of the user that holds it.
     If the sampler had no free core, use the CPU time instead: a process that uses just one of
     several cores. Short requests also saturate the GIL, but only at a high rate. If the garbage
     collector, which holds the GIL, takes most of the time, it is the cause.
     """
-    if of.gil_enabled is False or of.gil_s is None or of.gil_s < GIL_HELD_S:
+    line = of.hottest
+    is_seen = line is not None and line.doing == HOLDS and line.share >= GIL_SEEN
+    least_s = GIL_SEEN_S if is_seen else GIL_HELD_S
+    if of.gil_enabled is False or of.gil_s is None or of.gil_s < least_s:
         return None
     if (of.collected_share or 0.0) >= COLLECTED:
         return None

@@ -176,6 +176,11 @@ def test_the_gil_is_saturated_by_requests_that_hold_it_for_long() -> None:
     assert (cause.kind, cause.value, cause.threshold) == (GIL_SATURATED, 0.95, 0.9)
     assert cause.gil_s == pytest.approx(0.019)
     assert kinds(busy, rate=3000.0, cores_used=1.0) == [NOTHING]  # short requests
+    line = HotLine("summary", "gpx.py", 24, 0.5, "holds the GIL")
+    assert kinds(busy, rate=300.0, cores_used=1.0, hottest=line) == [GIL_SATURATED]
+    few = replace(line, share=0.49)
+    assert kinds(busy, rate=300.0, cores_used=1.0, hottest=few) == [NOTHING]
+    assert kinds(busy, rate=400.0, cores_used=1.0, hottest=line) == [NOTHING]
     assert kinds(busy | {"gil_utilisation": 0.7}, rate=50.0, cores_used=1.0) == [NOTHING]
 
 
