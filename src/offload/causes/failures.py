@@ -25,7 +25,7 @@ TAKEN = 0.9  # share of the time in which all of a pool is taken
 WORK = 2 / 3  # parts of a pool that working requests hold, as a share of all of them
 HELD = 4.0  # time for which a part is held over the time of a request alone
 STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
-OWN_STUCK = 0.25  # the same for threads that the user started, which may do something else
+OWN_STUCK = 0.25  # the same for threads that the application started itself
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
 LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
@@ -95,8 +95,10 @@ def find_stuck_threads(of: Figures) -> Cause | None:
         for pool in sorted(pools, key=lambda pool: -(pool.stuck_s or 0.0)):
             age_s = pool.stuck_s or 0.0
             is_full = pool.stuck >= max(1.0, STUCK * pool.threads) and load_fails(record)
-            is_full &= not pool.is_own  # these may do something else
-            least = max(2.0, OWN_STUCK * pool.threads) if pool.is_own else 1.0
+            if pool.is_own:  # its threads may do something else than serve requests
+                is_full, least = False, max(2.0, OWN_STUCK * pool.threads)
+            else:
+                least = 1.0
             is_stuck = is_full or pool.outlived >= least
             if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
                 count = pool.stuck if is_full else pool.outlived
@@ -209,8 +211,6 @@ def _place(cause: Cause) -> str:
 def _pool(cause: Cause) -> str:
     name = cause.facts.name if isinstance(cause.facts, StalledPool) else None
     known = {None: "a pool", "asyncio": "asyncio's default executor", "anyio": "anyio"}
-    if isinstance(cause.facts, StalledPool) and cause.facts.is_own:
-        return escaped(f"the application that run {name}")
     return escaped(known.get(name, f"the pool {name}"))
 
 
@@ -245,8 +245,11 @@ def _describe_stuck_threads(cause: Cause, _: int) -> str:
     stuck = round(share * (cause.limit or 0))
     of, runs = "all" if share >= 1.0 else f"{stuck} of", "runs" if stuck == 1 else "run"
     threads = counted(cause.limit or 0, "thread")
+    whose = f"of {_pool(cause)}"
+    if isinstance(cause.facts, StalledPool) and cause.facts.is_own:
+        whose = escaped(f"that the application started for {cause.facts.name}")
     return (
-        f"{of} {threads} of {_pool(cause)} {runs} on{_place(cause)} for "
+        f"{of} {threads} {whose} {runs} on{_place(cause)} for "
         f"{seconds(cause.value or 0.0)} or longer, also after their requests have ended"
     )
 

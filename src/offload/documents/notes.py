@@ -57,13 +57,11 @@ def _flags(rows: Sequence[Row]) -> Iterator[str]:
 def _row_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Report why rows have no figures, and findings from their records; equal texts only once."""
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
-    limits = {id(row): diagnosis.note(row.records) for row in rows if row.has_signs}
-    failed = [row for row in rows if row.problem is not None]
-    yield from _grouped(failed, lambda row: limits.get(id(row)))
+    yield from _grouped([row for row in rows if row.problem is not None], _limits)
     known = [row for row in rows if row.problem is None]
     yield from _grouped(known, lambda row: failed_loads(row.records))
     yield from _grouped(known, _gil)
-    yield from _grouped(known, lambda row: limits.get(id(row)))
+    yield from _grouped(known, _limits)
     yield from _grouped(known, above_ceiling)
     short = [row for row in known if _is_cut_short(row)]
     for few, remedy in (
@@ -123,6 +121,10 @@ def count_flags(records: Sequence[Record], what: str) -> list[str]:
     """
     kinds = _by_kind(records).values()
     return [f"{flags[-1]} ({len(flags)} of {len(records)} {what})" for flags in kinds]
+
+
+def _limits(row: Row) -> str | None:
+    return diagnosis.note(row.records) if row.has_signs else None
 
 
 def case_warnings(cases: Iterable[tuple[str, Sequence[Record]]]) -> list[str]:

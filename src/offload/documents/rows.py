@@ -178,19 +178,16 @@ def rows(records: Sequence[Record]) -> list[Row]:
     with figures counts. Each single load test has its own row. Cases of one block have separate
     rows, even if they are the same.
     """
-    case_indexes: dict[tuple[object, ...], set[int | None]] = {}
+    indexes: dict[tuple[object, ...], set[int | None]] = {}
     for record in records:
-        case_indexes.setdefault((record.trial.block, *record.key), set()).add(
-            record.trial.case_index
-        )
+        trial = record.trial
+        indexes.setdefault((trial.block, *record.key), set()).add(trial.case_index)
     found: dict[tuple[object, ...], list[Record]] = {}
     for number, record in enumerate(records):
-        key = (number,) if record.trial.kind == TEST else record.key
-        if (
-            record.trial.block is not None
-            and len(case_indexes[record.trial.block, *record.key]) > 1
-        ):
-            key = (record.trial.case_index, *key)
+        trial = record.trial
+        key = (number,) if trial.kind == TEST else record.key
+        if trial.block is not None and len(indexes[trial.block, *record.key]) > 1:
+            key = (trial.case_index, *key)
         found.setdefault(key, []).append(record)
     return [
         _row(group)

@@ -86,8 +86,9 @@ def test_a_quarter_of_the_threads_that_the_user_started_must_have_outlived_their
     some = replace(stalled(**pool(**own, outlived=2)), problem=None)
     [cause] = diagnosis.diagnose([some])
     assert cause.kind == STUCK_THREADS
-    assert "of 8 threads of the application that run serve_line run on in price (shop.py:12)" in (
-        diagnosis.sentence(cause, 25)
+    assert (
+        "2 of 8 threads that the application started for serve_line run on in price (shop.py:12)"
+        in (diagnosis.sentence(cause, 25))
     )
     assert kinds(stalled(**pool(**own, outlived=1))) == [NO_PROGRESS]  # they may do something else
 

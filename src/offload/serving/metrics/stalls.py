@@ -227,9 +227,10 @@ def _note_calls(stacks: Sequence[_Stack]) -> None:
             _calls[stack.ident] = known if known and known[0] is call else (call, now)
         if (target := stack.target) is not None:
             own = _workers.get(stack.ident)
-            is_same = own is not None and own[0] is target
-            has_worked = own is not None and is_same and (own[2] or own[1] is not call)
-            _workers[stack.ident] = (target, call, has_worked)
+            if own is None or own[0] is not target:  # a new thread
+                _workers[stack.ident] = (target, call, False)
+            else:
+                _workers[stack.ident] = (target, call, own[2] or own[1] is not call)
 
 
 def _is_worker(stack: _Stack) -> bool:

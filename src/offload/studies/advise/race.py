@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 
 from offload import resource_limits
@@ -47,8 +48,7 @@ ROUND_CYCLES = 2.5  # or so many cycles, with its warm-up and its last responses
 LONGEST_SWITCH_S = 60.0  # s after which no third round starts
 MOST_SWITCHES = 2  # beside the set-up as it is
 MOST_MEMORY = 0.8  # share of the memory that these servers may need
-# Of the smaller of the slowest rounds of the best two: what a slow minute leaves as a reserve too.
-SHARES = (0.5, 0.8)
+SHARES = (0.5, 0.8)  # of the slowest round of the best two: a slow minute is in the reserve
 LOAD_S, WARM_S, PASSES = 3.0, 0.3, 4  # of an open loop; only the last share is loaded repeatedly
 EACH_LOAD_S = LOAD_S + WARM_S + 0.5  # with its start and end
 KEEP_ALIVE_S = 6.0
@@ -220,16 +220,16 @@ class Race:
         rate = max((each.result.rate or 0.0 for each in alone), default=math.inf)
         start_s = max((each.trial.phases.get("start", 0.0) for each in alone), default=0.0)
         needed_s = [self._round_s(each, rate, start_s) for each in setups]
-        others_s = len(changed) * max(needed_s)
-        ends_s = [others_s + sum(needed_s[: n + 1]) for n in range(len(setups))]
-        count = max(2, sum(each <= self._left_s for each in ends_s))
-        chosen, others = setups[:count], [*changed]
+        longest_s, ends_s = max(needed_s), [*accumulate(needed_s)]
+        left_s = self._left_s - len(changed) * longest_s
+        chosen = setups[: max(2, sum(each <= left_s for each in ends_s))]
+        others = [*changed]
         if changed:
             index = alone[-1].trial.case_index or 0
             self.report(f"also {self.cases[index].name} with {' and '.join(changed.values())}")
             if index not in map(self._case_index, chosen):
                 others.append(index)
-        all_s = sum(needed_s[:count]) + len(others) * max(needed_s)
+        all_s = ends_s[len(chosen) - 1] + len(others) * longest_s
         self.ends = max(self.ends, time.monotonic() + all_s)
         self._report_time(chosen)
         self.measure(1, chosen, upstream, others)
@@ -252,24 +252,24 @@ class Race:
         changed: Collection[int] = (),
     ) -> None:
         """Measure a round of set-ups side by side; `changed` are cases with a remedy."""
-        case_indexes = {self._case_index(setup): setup for setup in setups}
+        by_index = {self._case_index(setup): setup for setup in setups}
         trial = self._trial(number)
-        cases = {index: self.cases[index] for index in (*case_indexes, *changed)}
-        self._show_progress(f"round {number}", case_indexes)
+        cases = {index: self.cases[index] for index in (*by_index, *changed)}
+        self._show_progress(f"round {number}", by_index)
         began = time.monotonic()
         design = replace(DESIGN, is_known=self.is_brief)
         if number == 1 and not is_application(self.case.task):
-            design = replace(design, sampled=(min(case_indexes),))
+            design = replace(design, sampled=(min(by_index),))
         found = measure_round(cases, trial, upstream, lambda *_: None, False, design)
         others = [
             replace(each, trial=replace(each.trial, block=SWITCHES))
             for each in found
             if each.trial.case_index in changed
         ]
-        found = [each for each in found if each.trial.case_index in case_indexes]
+        found = [each for each in found if each.trial.case_index in by_index]
         self._keep([*found, *others])
         rates = ", ".join(
-            f"{case_indexes[each.trial.case_index or 0].name} "
+            f"{by_index[each.trial.case_index or 0].name} "
             + (f"{each.result.rate:.4g}/s" if each.result.rate else "failed")
             for each in found
         )
@@ -443,9 +443,8 @@ class Race:
         found = self.choice()
         if not self.overloads or found is None or not found.best.capacity:
             return
-        case_indexes = self._add_cases(
-            overload.cases(self.cases[self._case_index(found.best.setup)])
-        )
+        best = self.cases[self._case_index(found.best.setup)]
+        case_indexes = self._add_cases(overload.cases(best))
         arrivals = [Arrivals(overload.LOAD * found.best.capacity, "poisson")]
         count = len(case_indexes)
         self.report(
