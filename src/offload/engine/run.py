@@ -639,10 +639,12 @@ def measure_open_loops(
     duration_s: float | None = None,
     connections: int = CONNECTIONS,
     timeout_s: float | None = None,
+    seeds: Sequence[int] | None = None,
 ) -> Generator[Record]:
     """Start one server, load it with each of `arrivals`, and yield a record of each load.
 
-    Random arrivals differ between the loads of one call, and from round to round.
+    Random arrivals differ between the loads of one call, and from round to round, or are those of
+    `seeds`, one for each load.
     Requests of the first `warm_s` seconds of a load are not counted. A load lasts `duration_s`, or
     if that is None, `seconds` of its rate, and opens at most `connections`; a request ends after
     `timeout_s`. The duration of the server's start is in the trial's phases. If the server does not
@@ -662,7 +664,9 @@ def measure_open_loops(
         url = workload.url(running.url, sent)
         before, flags = measure_baseline(trial, facts, url, sent, running.facts)
         beside = _find_light_routes(case, url, running.facts, before)
-        for number, each in enumerate(arrivals):
+        first = (trial.seed or 0) + 1000 * (trial.round or 0)
+        several = seeds or range(first, first + len(arrivals))
+        for number, (each, seed) in enumerate(zip(arrivals, several, strict=True)):
             lasts_s = open_loop_s(each.rate) if duration_s is None else duration_s
             load = replace(
                 workload.load(url, facts, before, sent),
@@ -670,7 +674,7 @@ def measure_open_loops(
                 seconds=lasts_s,
                 timeout=timeout_s or max(Load.timeout, TIMEOUT * lasts_s),
                 arrivals=each,
-                seed=(trial.seed or 0) + 1000 * (trial.round or 0) + number,
+                seed=seed,
                 window=Window(warm=warm_s),
             )
             own = replace(facts, asked_rate=each.rate, seconds=load.seconds)
