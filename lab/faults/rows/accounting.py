@@ -80,7 +80,7 @@ def _by_rate(size: Size) -> Outcome:
     count = int(RATE * seconds)
     with mixed(kinds=_then_silent(count // 2)) as server:
         arrivals = Arrivals(RATE)
-        end = Window(completions=1, waits=False)  # the load ends at the end of its window
+        end = Window(completions=1, waits_s=0.0)  # the load ends at the end of its window
         load = Load(server.url, count + USERS, seconds, arrivals=arrivals, window=end)
         record = _measure(load, "builtin")
     wrong = _differences(record, server.counts, "unfinished", more=("unfinished",))

@@ -323,9 +323,12 @@ class ReadyServer:
         """
         speed = measure_speed()
         case, running = self.started.facts, self.started.running
+        if design.is_probe and users is None:
+            fewer = workload.probe_users(case.users, self.alone.task_cpu_s or 0.0)
+            case = replace(case, users=fewer)
         sent, beside_s = self.started.request, design.beside_s if neighbours else None
         known = (self.url, case, self.facts, self.before, sent, running)
-        load = workload.window(*known, beside_s, design.is_probe)
+        load = workload.window(*known, beside_s, design.is_probe, design.is_known)
         if not neighbours and (trial.round or 0) <= 1:  # later rounds add to these requests
             load = replace(load, seconds=max(load.seconds or 0.0, self.beside.window_s))
         if users is not None:

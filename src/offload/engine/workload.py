@@ -37,6 +37,7 @@ SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
 PATIENCE, PROBE_PATIENCE, MOST_PATIENCE = 10.0, 20.0, 45.0
 LATE, SLOWER = 1.5, 3.0  # times the response time alone
 LONGEST_PROBE = 10.0  # s of a probe whose users, one after the other, would take longer; a guess
+SLOW_WARM = 1.5  # times the response time alone: every worker has responded
 MOST_FEW = 4  # users of a load after one in which no request ended
 MANY, FEW = 20, 5  # responses in a window; FEW if a block has several cases, or below SLOW
 
@@ -55,6 +56,7 @@ def window(
     running: Server,
     beside_s: float | None,
     is_probe: bool = False,
+    is_known: bool = False,
 ) -> Load:
     """Return a load with a warm-up and a window.
 
@@ -63,31 +65,48 @@ def window(
     CYCLES responses per user. With other servers in the block the window is shorter, because only
     the ratio of the rates matters: it lasts at least `beside_s` seconds and has at least FEW
     responses in total. `is_probe`: stop a load early that hardly has a response, and do not wait
-    for responses of each user if that may take long. On a serial server each user stops after
-    its response, so that no backlog remains.
+    for responses of each user if that may take long. `is_known`: neither wait long for them, as
+    requests are known to be slow. On a serial server each user stops after its response, so that
+    no backlog remains.
     """
+    alone_s = before.alone_s or 0.0
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
     options: dict[str, Any] = {
-        "waits": not is_crowded(case, server),
+        "waits_s": 0.0 if is_crowded(case, server) else None,
         "refills": not running.facts.get("serial"),
-        "patience": patience_s(case.users, before.alone_s or 0.0, is_probe),
+        "patience": patience_s(case.users, alone_s, is_probe),
     }
+    is_long = case.users * alone_s > LONGEST_PROBE
+    if is_known and is_long:
+        options |= {"waits_s": LONGEST_PROBE, "longest": LONGEST_PROBE}
+        slow = Window(warm=SLOW_WARM * alone_s, cycles=1.0, completions=FEW, **options)
+        return replace(load(url, case, before, sent), seconds=WINDOW, window=slow)
     if beside_s is not None:
         short = Window(warm=SHORT_WARM, completions=FEW, **options)
         return replace(load(url, case, before, sent), seconds=beside_s, window=short)
     completions = FEW if is_slow else MANY
-    is_long = is_probe and cycle_s(case, server, before) > LONG_CYCLE_S
-    cycles = 1.0 if is_long else CYCLES
-    if is_probe and case.users * (before.alone_s or 0.0) > LONGEST_PROBE:
-        options |= {"waits": False, "longest": LONGEST_PROBE}
+    cycles = 1.0 if is_probe and cycle_s(case, server, before) > LONG_CYCLE_S else CYCLES
+    if is_probe and is_long:
+        options |= {"waits_s": 0.0, "longest": LONGEST_PROBE}
     full = Window(warm=WARM, cycles=cycles, completions=completions, **options)
     return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
 
 
 def reduce_users(load: Load, users: int) -> Load:
     """Return a window's load with so few users that some of them will have a slow response."""
-    short = replace(load.window, cycles=0.0, completions=2, longest=MOST_PATIENCE / 2, waits=False)
+    short = replace(load.window, cycles=0.0, completions=2, longest=MOST_PATIENCE / 2, waits_s=0.0)
     return replace(load, users=users, window=short)
+
+
+def probe_users(users: int, cpu_s: float) -> int:
+    """Return the users of a probe whose single request takes `cpu_s` of CPU: at most `users`.
+
+    Threads share the CPU and the GIL, and end together: many users would have no response for long.
+
+    >>> probe_users(64, 0.01), probe_users(64, 1.5), probe_users(2, 30.0)
+    (64, 3, 1)
+    """
+    return users if users * cpu_s <= PATIENCE else max(1, int(PATIENCE / 2 / cpu_s))
 
 
 def few_users(users: int, alone_s: float) -> int | None:
@@ -121,7 +140,7 @@ def fix_length(load: Load, cycle_s: float) -> Load:
     responses_s = window.responses(load.users) * cycle_s / load.users
     seconds = min(window.longest, max(load.seconds or 0.0, responses_s))
     warm = min(window.longest, max(window.warm, 2 * cycle_s))
-    return replace(load, seconds=seconds, window=Window(warm, waits=window.waits))
+    return replace(load, seconds=seconds, window=Window(warm, waits_s=window.waits_s))
 
 
 def long(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:

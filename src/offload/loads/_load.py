@@ -157,8 +157,8 @@ class Window:
     `completions` in total by then, it is extended to at most `longest` seconds. After its end,
     users send further requests until every request that was in flight at its end has a response.
     Without `refills` each user stops after that response, so that no backlog remains on a serial
-    server. Without `waits` the window starts and ends without waiting for users: one whose
-    connection was dropped by a full listen queue may need a minute to reconnect.
+    server. `waits_s` is the maximum time that its start, and then the end of the load, wait for
+    users: one whose connection was dropped by a full listen queue may need a minute to reconnect.
 
     With `patience` the load stops before the end of its window if no request succeeds for so many
     seconds, or if ever fewer do.
@@ -168,7 +168,7 @@ class Window:
     cycles: float = 0.0
     completions: int = 0
     longest: float = 60.0
-    waits: bool = True
+    waits_s: float | None = None
     refills: bool = True
     patience: float | None = None
 

@@ -42,6 +42,18 @@ def test_one_process_alone_and_a_preloaded_application_are_no_candidates() -> No
     assert found.problem is None
 
 
+def test_a_brief_race_counts_one_process_alone_if_it_was_not_repeated() -> None:
+    cases = [case_of(each, CASE, 8) for each in (ALONE_SETUP, RACED)]
+    alone, raced, repeated = (
+        new_record(cases[index], "run", kind=WINDOW, case_index=index, round=number, rate=rate)
+        for index, number, rate in ((0, ALONE, 1.0), (1, 1, 2.0), (0, 1, 1.5))
+    )
+    rates = {e.setup: e.capacity for e in evidence(cases, [alone, raced], False, is_brief=True)}
+    assert rates == {ALONE_SETUP: 1.0, RACED: 2.0}
+    found = evidence(cases, [alone, raced, repeated], False, is_brief=True)
+    assert {e.setup: e.capacity for e in found} == {ALONE_SETUP: 1.5, RACED: 2.0}
+
+
 @pytest.mark.parametrize(
     ("sizes", "leak"),
     [

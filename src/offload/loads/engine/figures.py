@@ -222,7 +222,8 @@ def _rates(
         sent.extend(_in_reference(part, part.sent))
         ended.extend(_in_reference(part, part.ended))
     edges = (window.started, window.ended)
-    if not load.window.waits:
+    open_since = (b for part in parts for b in _in_reference(part, part.unfinished))
+    if load.window.waits_s is not None and any(b <= window.ended for b in open_since):
         rate, quantum = between_completions(ended, *edges)
         return {"rate": rate, "rate_how": "between completions", "rate_quantum": quantum}
     return {
@@ -233,7 +234,7 @@ def _rates(
     }
 
 
-def _in_reference(part: Samples, times: array[float]) -> Iterable[float]:
+def _in_reference(part: Samples, times: Iterable[float]) -> Iterable[float]:
     """Return times of a load process as times of the reference clock."""
     return times if part.clock.is_reference else map(part.clock.reference, times)
 

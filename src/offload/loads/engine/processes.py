@@ -193,7 +193,7 @@ class LoadPhases:
             if is_leader:
                 self._detect_stall(clients, now)
         if not state.time(WINDOW_START):
-            state.post(self.process, WARM, clients.is_warm() or not self.load.window.waits)
+            state.post(self.process, WARM, clients.is_warm() or self._has_waited(now))
             if is_leader:
                 self._end_warmup(clients, now)
         elif not state.time(WINDOW_END):
@@ -208,15 +208,22 @@ class LoadPhases:
             if not self.load.window.refills:
                 clients.stop_sending()
             state.post(self.process, SETTLED, self._is_settled(clients, ended, now))
-            late = now > ended + self.load.timeout + GRACE
+            longest = self.load.window.waits_s
+            late = now > ended + (self.load.timeout + GRACE if longest is None else longest)
             if is_leader and (late or all(state.values(SETTLED))):
                 state.decide(LOAD_END, now)
         if state.time(LOAD_END):
             clients.stop()
 
+    def _has_waited(self, now: float) -> bool:
+        """Whether the warm-up has waited for users as long as it may."""
+        window = self.load.window
+        most_s = math.inf if window.waits_s is None else window.warm + window.waits_s
+        return now - self.state.time(LOAD_START) >= most_s
+
     def _is_settled(self, clients: Clients, ended: float, now: float) -> bool:
         """Whether the load may end now, after a window that ended at `ended`."""
-        has_tail = self.load.has_window and self.load.window.waits
+        has_tail = self.load.has_window and self.load.window.waits_s != 0
         return not has_tail or clients.is_settled(ended)
 
     def busy(self, now: float) -> float | None:

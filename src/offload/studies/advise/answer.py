@@ -277,8 +277,12 @@ def _cells(found: Evidence, rate: float | None) -> list[str]:
         name = "" if latency.quantile == 0.99 else f"{P_NAMES[latency.quantile]} "
         response = f"{name}{seconds(latency.value)}"
     memory = "-" if found.memory_mib is None else f"{found.memory_mib:.0f} MiB"
-    cpu = "-" if found.cpu_ms is None else f"{found.cpu_ms:.2g} ms"
+    cpu = "-" if found.cpu_ms is None else _cpu(found.cpu_ms)
     return [found.setup.name, capacity, response, memory, cpu]
+
+
+def _cpu(cpu_ms: float) -> str:
+    return seconds(float(f"{cpu_ms / 1000:.2g}"))
 
 
 def _carries(answer: Answer) -> Iterator[str]:
@@ -293,7 +297,7 @@ def _carries(answer: Answer) -> Iterator[str]:
     if best.memory_mib is not None:
         words.append(_memory(best, answer.prior))
     if best.cpu_ms is not None:
-        words.append(f"{best.cpu_ms:.2g} ms of CPU a request")
+        words.append(f"{_cpu(best.cpu_ms)} of CPU a request")
     yield f"It carries {'; '.join(words)}."
     if question.users is not None and capacity:
         response_s = seconds(question.users / capacity)
@@ -362,6 +366,9 @@ def _why(answer: Answer) -> Iterator[str]:
     yield limit_in_words(answer.best, answer.prior)
 
 
+SHARED = "what the threads of a process share: the GIL, a lock or a pool"
+
+
 def limit_in_words(found: Evidence, prior: Prior) -> str:
     """Return what limits a set-up, in words."""
     setup, question = found.setup, prior.question
@@ -372,7 +379,7 @@ def limit_in_words(found: Evidence, prior: Prior) -> str:
     more = "more cores carry" if quota is None else f"a larger quota than {cpus(quota)} carries"
     limits = {
         "cpu": f"the CPU: {more} more",
-        "serial": "the event loop" if setup.kind == LOOPS else "the GIL of each process",
+        "serial": "the event loop" if setup.kind == LOOPS else SHARED,
         "slots": f"its {setup.slots} slots: each holds a call while it waits",
         "users": f"the {question.users} users: each waits for one response at a time",
     }
@@ -435,7 +442,7 @@ def _notes(answer: Answer) -> Iterator[str]:
     yield from _idle_memory(best)
     yield from _preloads(answer)
     if costs.leak_mib:
-        yield f"It leaks {costs.leak_mib:.2g} MiB a call: {_calls_until(prior, best.setup)}."
+        yield f"It leaks {costs.leak_mib:.3g} MiB a call: {_calls_until(prior, best.setup)}."
     share = best.client_share
     is_cpu = prior.limit(best.setup) == "cpu"
     if share is not None and share > CLIENT_SHARE and best.cpu_ms and is_cpu:

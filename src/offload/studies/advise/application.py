@@ -212,7 +212,7 @@ def describe(
         name,
         costs.estimate_from_record(found, result.setup_of(case).workers),
         found.baseline.alone_s or 0.0,
-        case.users,
+        found.case.users,
         case.request,
         (*failures.import_starts(started), *diagnosis.diagnose([found], gains)),
         gains=gains,
@@ -228,7 +228,8 @@ def add_setup(
     own = {index for index, case in enumerate(cases) if result.setup_of(case) == setup}
     preload = {index for index in own if cases[index].settings.get("preload") == "yes"}
     plain = {index for index in own if not result.is_variant(cases[index])}
-    found = [each for each in records if each.trial.case_index in plain and result.is_raced(each)]
+    measured = [each for each in records if each.trial.case_index in plain]
+    found = [each for each in measured if result.is_raced(each)] or measured
     windows = [each for each in found if each.trial.kind != LONG]
     gains = {**known.gains}
     for index in plain:

@@ -46,6 +46,8 @@ SWITCH_DESIGN = WindowDesign(beside_s=1.2, reads_idle=True)
 SWITCH_ROUNDS, SWITCH_S = 3, 30.0  # rounds, and their usual time in s
 ROUND_CALLS = 6.0  # calls one after another that the measurement of a slow set-up takes
 ROUND_CYCLES = 2.5  # or so many cycles, with its warm-up and its last responses: users / rate
+# So many, or MOST_S, if a process serves one call after another: connections are uneven.
+UNEVEN_CYCLES, MOST_S = 8.0, 35.0
 LONGEST_SWITCH_S = 60.0  # s after which no third round starts
 MOST_SWITCHES = 2  # beside the set-up as it is
 MOST_MEMORY = 0.8  # share of the memory that these servers may need
@@ -196,9 +198,8 @@ class Race:
 
     def evidence(self) -> list[Evidence]:
         """Return what the records so far say of each set-up."""
-        return evidence(
-            self.cases, self.records, self.costs is not None and bool(self.costs.leak_mib)
-        )
+        leaks = self.costs is not None and bool(self.costs.leak_mib)
+        return evidence(self.cases, self.records, leaks, self.is_brief)
 
     def _case_index(self, setup: Setup) -> int:
         if setup not in self.users:
@@ -215,16 +216,23 @@ class Race:
     def _measure_briefly(self, setups: Sequence[Setup], upstream: Upstream | None) -> None:
         """Measure one round of set-ups and, in the same block, one process with each remedy.
 
-        There are as many set-ups as the time allows, at least two.
+        There are as many set-ups as the time allows, at least two with one process alone. That is
+        not repeated without a remedy, unless more users may be served.
         """
         alone = [each for each in self.records if each.result.rate]
         changed = self._add_switched(alone) if alone else {}
+        known = {each.setup for each in self.evidence() if self._is_known(each)}
+        fewest = 2
+        unknown = [each for each in setups if each not in known]
+        if unknown and not changed:
+            setups = unknown
+        fewest = 1 if known and setups == unknown else 2
         rate = max((each.result.rate or 0.0 for each in alone), default=math.inf)
         start_s = max((each.trial.phases.get("start", 0.0) for each in alone), default=0.0)
         needed_s = [self._round_s(each, rate, start_s) for each in setups]
         longest_s, ends_s = max(needed_s), [*accumulate(needed_s)]
         left_s = self._left_s - len(changed) * longest_s
-        chosen = setups[: max(2, sum(each <= left_s for each in ends_s))]
+        chosen = setups[: max(fewest, sum(each <= left_s for each in ends_s))]
         others = [*changed]
         if changed:
             index = alone[-1].trial.case_index or 0
@@ -236,6 +244,11 @@ class Race:
         self._report_time(chosen)
         self.measure(1, chosen, upstream, others)
 
+    def _is_known(self, found: Evidence) -> bool:
+        """Whether there were far fewer requests in progress than users: these limit nothing."""
+        in_progress = (found.capacity or math.inf) * self.call_s
+        return found.users is not None and in_progress < BOUND_BY_USERS * found.users
+
     def _round_s(self, setup: Setup, rate: float, start_s: float) -> float:
         """Return how long a round takes for a slow set-up, in s.
 
@@ -244,6 +257,8 @@ class Race:
         allowed = min(self.prior.capacity(setup), rate * setup.all_processes)
         cycle_s = self.prior.users(setup) / allowed if allowed else 0.0
         load_s = max(ROUND_CALLS * self.call_s, ROUND_CYCLES * cycle_s)
+        if setup.processes > 1 and allowed * self.call_s < 2 * setup.processes:
+            load_s = max(load_s, min(MOST_S, UNEVEN_CYCLES * cycle_s))
         return load_s + setup.all_processes * start_s
 
     def measure(

@@ -118,24 +118,25 @@ def preloads(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> 
     return found
 
 
-def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> list[Evidence]:
+def evidence(
+    cases: Sequence[Case], records: Sequence[Record], leaks: bool, is_brief: bool = False
+) -> list[Evidence]:
     """Return what the records say of each set-up; of several cases the one with most users.
 
-    With a leak the memory depends on the number of calls: it is unknown. Variants of a set-up
-    and one process alone are left out.
+    With a leak the memory depends on the number of calls: it is unknown. Variants of a set-up are
+    left out, and one process alone, which only a brief race counts if it does not repeat it.
     """
-    newest: dict[Setup, int] = {}
-    raced = {each.trial.case_index for each in records if is_raced(each)}
+    newest: dict[Setup, list[Record]] = {}
     for index, case in enumerate(cases):
-        if index in raced and not is_variant(case):
-            newest[setup_of(case)] = index
+        if not is_variant(case):
+            setup = setup_of(case)
+            own = [each for each in records if each.trial.case_index == index]
+            if raced := [each for each in own if is_raced(each)]:
+                newest[setup] = raced
+            elif is_brief and own and not any(each.trial.block == SWITCHES for each in own):
+                newest.setdefault(setup, own)
     found = [
-        _evidence(
-            setup,
-            cases[index],
-            [each for each in records if each.trial.case_index == index and is_raced(each)],
-        )
-        for setup, index in newest.items()
+        _evidence(setup, cases[of[0].trial.case_index or 0], of) for setup, of in newest.items()
     ]
     has_leak = leaks or leak_mib(records) is not None
     return [replace(each, memory_mib=None) for each in found] if has_leak else found
@@ -190,7 +191,7 @@ def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:
     shares = [share for each in works if (share := _client_share(each)) is not None]
     return Evidence(
         setup,
-        {each.trial.round or 0: each.result.rate or 0.0 for each in works},
+        {each.trial.round or 1: each.result.rate or 0.0 for each in works},
         memory_mib=max(memories, default=None),
         after_mib=idle.after_mib,
         collected_mib=idle.collected_mib,

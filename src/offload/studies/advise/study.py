@@ -245,7 +245,8 @@ def answer(
 ) -> Answer:
     """Return the answer that records show; raise RunError if no set-up worked."""
     subject = _subject(saved, plan.cases, records)
-    found = result.evidence(plan.cases, records, bool(subject.costs.leak_mib))
+    brief = is_brief(subject.alone_s, saved.question)
+    found = result.evidence(plan.cases, records, bool(subject.costs.leak_mib), brief)
     choice = choose(saved.question, found, subject.costs.blocks_s)
     if choice is None:
         problem = next((each.problem for each in found if each.problem), "there are no records")
