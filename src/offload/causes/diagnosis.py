@@ -25,6 +25,7 @@ from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
 from offload.causes.machine import CLIENT_PORTS, CPU_QUOTA, LISTEN_QUEUE
+from offload.causes.pools import SharedByProcesses
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import Who
 from offload.engine.figures import MAX_OTHERS
@@ -155,7 +156,7 @@ def switches(records: Sequence[Record]) -> dict[str, Switch]:
 
 def is_per_process(cause: Cause) -> bool:
     """Whether it limits each process, so that more processes than cores may increase the rate."""
-    return _BY_KIND[cause.kind].is_per_process
+    return _BY_KIND[cause.kind].is_per_process and not isinstance(cause.facts, SharedByProcesses)
 
 
 def explain(records: Sequence[Record], problem: str) -> str:

@@ -7,7 +7,8 @@ longer, the calls in the pool wait for something else, and a larger pool gains n
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from offload.causes import execution
 from offload.causes.execution import STRETCHED, THREAD_HOPS
@@ -36,6 +37,7 @@ DELAYED = 1.2  # times as long as alone: else nobody waits for the calls in the 
 COMPUTES = 0.25  # CPU time of a request over the time of a single one
 RESOLVES = 0.5  # share of busy threads that resolve host names
 WAITS = 0.5  # share of the time inside the application that is not CPU time
+SHARED, SEVERAL = 1.5, 4  # times the rate of one process, which so many would multiply
 NEAR = 0.85  # share of what CPU, users and workers allow: then nothing else limits the rate
 HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
@@ -53,6 +55,14 @@ class Hops:
     """What a request hands over to threads: its body has so many `parts`."""
 
     parts: float
+
+
+@dataclass(frozen=True)
+class SharedByProcesses:
+    """What requests wait for is outside the server: `processes` have `ratio` times one's rate."""
+
+    processes: int
+    ratio: float
 
 
 def find_default_executor(of: Figures) -> Cause | None:
@@ -82,6 +92,19 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
         return None  # requests take as long on average as those of a single user
     at_once = max(1, round(of.rate * of.alone_s))
     return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once)
+
+
+def mark_shared(cause: Cause, one: float, rates: Mapping[int, float]) -> Cause:
+    """Return a cause with the fact that what requests wait for is shared, if rates show that.
+
+    `one` is the rate of one process, and `rates` the highest ones by the number of processes.
+    """
+    several = {count: rate for count, rate in rates.items() if count >= SEVERAL}
+    if cause.kind != WAITS_ELSEWHERE or cause.facts is not None or not several:
+        return cause
+    count = max(several, key=lambda each: several[each])
+    ratio = several[count] / one
+    return cause if ratio > SHARED else replace(cause, facts=SharedByProcesses(count, ratio))
 
 
 def _cause(kind: str, pool: PoolUse) -> Cause:
@@ -210,6 +233,12 @@ def _resolves(pool: PoolUse) -> bool:
 def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
     pool = cause.facts
     if not isinstance(pool, PoolUse):
+        if isinstance(shared := cause.facts, SharedByProcesses):
+            return (
+                "requests wait for something that all processes share, such as a database, another "
+                f"service or a lock of a file, which serves about {cause.limit} at once: "
+                f"{shared.processes} processes carry {shared.ratio:.2f} times as much as one"
+            )
         few = cause.limit == 1
         what = "a lock, or a pool of 1" if few else f"a pool of about {cause.limit} connections"
         return (
@@ -231,6 +260,10 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
 def _remedy_waits_elsewhere(cause: Cause) -> str:
     if isinstance(cause.facts, PoolUse) and cause.facts.kind in LOCKS:
         return "hold it for less of a request, or use several (each process has its own)"
+    if isinstance(cause.facts, SharedByProcesses):
+        return "let it serve more at once, or use it for less of a request"
+    if cause.facts is None:
+        return "find it: if each process has its own, enlarge it or run more processes"
     return "enlarge that pool (each process has its own)"
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from offload.causes import diagnosis
 from offload.causes.failures import MEMORY_LIMIT
 from offload.causes.memory import PRELOAD_LOST
+from offload.causes.pools import WAITS_ELSEWHERE, SharedByProcesses
 from offload.causes.rules import Cause
 from offload.engine.application import Collector, ProcessMemory
 from offload.engine.record import LONG, WINDOW, MemoryLimit, Record
 from offload.studies.advise import application, costs
 from offload.studies.advise.application import Application
+from offload.studies.advise.evidence import THREADS, Evidence, Setup
 from offload.studies.advise.result import setup_of
 from offload.suites import Case
 from tests.records import new_record
@@ -56,3 +61,21 @@ def test_a_cause_that_only_the_chosen_set_up_has_is_told() -> None:
     [text] = [each for each in found.why() if each.startswith("In the advised size: ")]
     assert "890 of the 900 MiB of ulimit -v" in text
     assert not [each for each in advised(record(0, WINDOW)).why() if "advised size:" in each]
+
+
+@pytest.mark.parametrize(("rate", "is_shared"), [(84.0, True), (140.0, False)])
+def test_what_several_processes_cannot_multiply_is_shared_by_them(
+    rate: float, is_shared: bool
+) -> None:
+    waits = Cause(WAITS_ELSEWHERE, 12.0, 5.0, limit=1)
+    known = replace(advised(record(0, WINDOW)), causes=(waits,), probe=record(0, WINDOW))
+    found = [
+        Evidence(Setup("gunicorn_gthread", THREADS, count, 2), {1: each})
+        for count, each in ((2, 300.0), (16, rate), (8, 50.0))
+    ]
+    [cause] = application.add_shared(known, found).causes
+    assert cause.facts == (SharedByProcesses(16, 1.05) if is_shared else None)
+    said = diagnosis.sentence(cause, 64)
+    assert ("16 processes carry 1.05 times as much as one" in said) == is_shared
+    assert ("if each process has its own" in said) != is_shared
+    assert diagnosis.is_per_process(cause) != is_shared

@@ -366,7 +366,7 @@ def _why(answer: Answer) -> Iterator[str]:
     yield limit_in_words(answer.best, answer.prior)
 
 
-SHARED = "what the threads of a process share: the GIL, a lock or a pool"
+SHARED = "what its calls share: the GIL, a lock or a pool"
 
 
 def limit_in_words(found: Evidence, prior: Prior) -> str:
@@ -380,7 +380,7 @@ def limit_in_words(found: Evidence, prior: Prior) -> str:
     limits = {
         "cpu": f"the CPU: {more} more",
         "serial": "the event loop" if setup.kind == LOOPS else SHARED,
-        "slots": f"its {setup.slots} slots: each holds a call while it waits",
+        "slots": f"its {counted(setup.slots or 0, 'slot')}: each holds a call while it waits",
         "users": f"the {question.users} users: each waits for one response at a time",
     }
     if setup.kind == POOL and name == "serial":

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from offload.causes import diagnosis, failures, victims
+from offload.causes import diagnosis, failures, pools, victims
 from offload.causes import who as who_in_words
 from offload.causes.failures import FORK_WITH_THREADS
 from offload.causes.gains import Gain
@@ -113,11 +113,17 @@ class Application:
             yield f"What limits one process is unknown: {missing}."
         remaining = {cause.kind for cause in self.remaining}
         for cause in self.causes:
-            is_over = remaining and cause.kind not in {
-                *remaining,
-                diagnosis.NOTHING,
-                diagnosis.UNEXPLAINED,
-            }
+            is_shared = isinstance(cause.facts, pools.SharedByProcesses)
+            is_over = (
+                remaining
+                and not is_shared
+                and cause.kind
+                not in {
+                    *remaining,
+                    diagnosis.NOTHING,
+                    diagnosis.UNEXPLAINED,
+                }
+            )
             over = " It does not limit the advised size." if is_over else ""
             yield f"{diagnosis.sentence(cause, self.users)}{over}"
         known = {cause.kind for cause in self.causes} | {diagnosis.NOTHING, diagnosis.UNEXPLAINED}
@@ -248,6 +254,20 @@ def add_setup(
         worker=_memory(found),
         preloaded=_memory([each for each in records if each.trial.case_index in preload]),
     )
+
+
+def add_shared(known: Application, found: Sequence[Evidence]) -> Application:
+    """Return an application whose causes say whether several processes share what limits them."""
+    one = None if known.probe is None else known.probe.result.rate
+    if not one:
+        return known
+    rates: dict[int, float] = {}
+    for each in found:
+        count = each.setup.processes
+        rates[count] = max(each.capacity or 0.0, rates.get(count, 0.0))
+    causes = tuple(pools.mark_shared(cause, one, rates) for cause in known.causes)
+    remaining = tuple(pools.mark_shared(cause, one, rates) for cause in known.remaining)
+    return replace(known, causes=causes, remaining=remaining)
 
 
 def is_probe(record: Record) -> bool:

@@ -253,6 +253,7 @@ def answer(
         raise _explained(f"no set-up worked: {problem}", FIX_OR_LIMIT, records)
     if isinstance(subject, Application):
         subject = application.add_setup(subject, choice.best.setup, plan.cases, records)
+        subject = application.add_shared(subject, found)
     windows = [each for each in records if each.trial.kind == WINDOW]
     disturbed = find_disturbance(windows, ())
     leak_mib = subject.costs.leak_mib or result.leak_mib(records)
