@@ -136,7 +136,9 @@ def _is_limit(pool: PoolUse, of: Figures) -> bool:
     # A request may make several calls at once, so that more calls than requests are in the pool.
     calls = max(1.0, (pool.limit + (pool.waiting or 0.0)) / inside) if inside else 1.0
     in_pool_s = pool.limit * of.processes / of.rate
-    return in_pool_s < STRETCHED * of.alone_s * calls
+    # Single requests that find a pool busy by turns have no stable median.
+    each_s = of.records[-1].baseline.each_s or (of.alone_s,)
+    return in_pool_s < STRETCHED * max(of.alone_s, statistics.fmean(each_s)) * calls
 
 
 def _is_waited_for(pool: PoolUse) -> bool:
