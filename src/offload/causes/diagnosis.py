@@ -23,7 +23,7 @@ from offload.causes import (
 from offload.causes.ceiling import Ceiling
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
-from offload.causes.gains import Gain, Switch
+from offload.causes.gains import CLEAR_RATIO, Gain, Switch
 from offload.causes.machine import CLIENT_PORTS, CPU_QUOTA, LISTEN_QUEUE
 from offload.causes.pools import SharedByProcesses
 from offload.causes.rules import Cause, Rule
@@ -134,16 +134,17 @@ def _candidates(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
 
 
 def _may_explain(cause: Cause) -> bool:
-    """Whether a cause may explain others: its removal was not shown to gain nothing."""
-    return cause.gain is None or not cause.gain.is_judged or cause.gain.raises_rate
+    """Whether a cause may explain others: its removal was not shown to leave the rate."""
+    gain = cause.gain
+    return gain is None or not gain.is_judged or gain.ratio >= CLEAR_RATIO
 
 
 def _is_unconfirmed(cause: Cause) -> bool:
     """Whether no measurement has confirmed a suspicion, or one has refuted the cause."""
-    if cause.gain is None or not cause.gain.is_judged:
-        return cause.needs_gain
-    needs_proof = cause.needs_gain or _BY_KIND[cause.kind].is_proven_by_gain
-    return needs_proof and not cause.gain.is_clear
+    gain = cause.gain
+    if cause.needs_gain:
+        return gain is None or not gain.is_clear
+    return gain is not None and gain.is_refuted and _BY_KIND[cause.kind].is_proven_by_gain
 
 
 def switches(records: Sequence[Record]) -> dict[str, Switch]:

@@ -66,6 +66,11 @@ class Gain:
         return self.raises_rate or self.saves_memory
 
     @property
+    def is_refuted(self) -> bool:
+        """Whether it was measured in several rounds, and gained nothing considerable."""
+        return self.is_judged and not self.is_clear and self.ratio < CLEAR_RATIO
+
+    @property
     def is_judged(self) -> bool:
         """Whether there were enough rounds to know whether it is clear."""
         return self.low is not None

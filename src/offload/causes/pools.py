@@ -67,7 +67,7 @@ class SharedByProcesses:
 
 def find_default_executor(of: Figures) -> Cause | None:
     """All threads of asyncio's default executor are in use, and calls wait for one."""
-    pool = _limiting_pool(of)
+    pool = find_limiting_pool(of)
     return None if pool is None or pool.kind != DEFAULT else _cause(DEFAULT_EXECUTOR, pool)
 
 
@@ -78,7 +78,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
     idle. Then the number of requests that are served at once is the rate times the time of a single
     request (Little's law).
     """
-    pool = _limiting_pool(of)
+    pool = find_limiting_pool(of)
     if pool is not None:
         return None if pool.kind == DEFAULT else _cause(WAITS_ELSEWHERE, pool)
     wait_share, stretch = of.signs.wait_share, of.signs.stretch
@@ -111,7 +111,7 @@ def _cause(kind: str, pool: PoolUse) -> Cause:
     return Cause(kind, pool.full, POOL_FULL, limit=pool.limit, facts=pool)
 
 
-def _limiting_pool(of: Figures) -> PoolUse | None:
+def find_limiting_pool(of: Figures) -> PoolUse | None:
     """Return the smallest pool that limits the application; None if there is none."""
     stretch = of.signs.stretch
     if not of.records or not of.rate or not of.alone_s or stretch is None:

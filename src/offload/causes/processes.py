@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offload.causes.failures import FORK_WITH_THREADS, WORKER_ENDED, WORKER_FAILS
 from offload.causes.figures import Figures
+from offload.causes.pools import find_limiting_pool
 from offload.causes.rules import Cause, Rule
 from offload.engine import builder
 from offload.engine.application import LostThread
@@ -45,9 +46,13 @@ class Uneven:
 
 @dataclass(frozen=True)
 class SlowerProcess:
-    """The medians in s of the times inside the application, of each process in ascending order."""
+    """The medians in s of the times inside the application, of each process in ascending order.
+
+    `waits`: requests wait for a pool of each process, and more of them are in the slower ones.
+    """
 
     times_s: tuple[float, ...]
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def find_uneven_processes(of: Figures) -> Cause | None:
     known = [r for r in of.records if len(r.resources.shares) > 1 and r.load.model == "closed"]
     found = [uneven for each in known if (uneven := _uneven(each)) is not None]
     if not found:
-        return _find_slower_process(known)
+        return _find_slower_process(known, find_limiting_pool(of) is not None)
     if 2 * len(found) <= len(known):
         return None
     last = found[-1]
@@ -89,14 +94,16 @@ def _uneven(record: Record) -> Uneven | None:
     return Uneven(record.case.server, shares, times_s, record.case.keep_alive)
 
 
-def _find_slower_process(known: Sequence[Record]) -> Cause | None:
+def _find_slower_process(known: Sequence[Record], waits: bool) -> Cause | None:
     """Requests of the main route take much longer in one process than in another."""
     found = [times for each in known if (times := _slower_process(each)) is not None]
     if not found or 2 * len(found) <= len(known):
         return None
     last = found[-1]
     ratio = last.times_s[-1] / last.times_s[0]
-    return Cause(UNEVEN_PROCESSES, round(ratio, 2), SLOWER_PROCESS, facts=last)
+    return Cause(
+        UNEVEN_PROCESSES, round(ratio, 2), SLOWER_PROCESS, facts=replace(last, waits=waits)
+    )
 
 
 def _slower_process(record: Record) -> SlowerProcess | None:
@@ -123,8 +130,10 @@ def _has_idle(record: Record, elapsed_s: float) -> bool:
 def _describe_uneven_processes(cause: Cause, _: int) -> str:
     found = cause.facts
     if isinstance(found, SlowerProcess):
+        fact = "the processes are not equally fast"
+        what = "requests wait longer in some processes" if found.waits else fact
         return (
-            f"the processes are not equally fast: a request takes {seconds(found.times_s[-1])} in "
+            f"{what}: a request takes {seconds(found.times_s[-1])} in "
             f"one and {seconds(found.times_s[0])} in another"
         )
     assert isinstance(found, Uneven)
@@ -148,6 +157,11 @@ def _describe_uneven_processes(cause: Cause, _: int) -> str:
 
 def _remedy_of_uneven_processes(cause: Cause) -> str:
     found = cause.facts
+    if isinstance(found, SlowerProcess) and found.waits:
+        return (
+            "enlarge what they wait for, or let a proxy send each request to the process that has "
+            "the fewest"
+        )
     if isinstance(found, SlowerProcess):
         return (
             "look at what each process takes for itself at its start, such as connections or a "

@@ -77,7 +77,8 @@ def test_arenas_are_a_cause_only_if_the_measured_gain_is_clear() -> None:
 
 def test_extreme_figures_show_arenas_unless_a_measurement_refutes_them() -> None:
     assert kinds(allocates()) == [ARENAS]
-    assert kinds(allocates(), arenas=replace(FASTER, low=0.9)) == [GIL_SATURATED]
+    assert kinds(allocates(), arenas=replace(FASTER, low=0.9)) == [ARENAS]  # two noisy rounds
+    assert kinds(allocates(), arenas=replace(FASTER, ratio=1.05, low=0.9)) == [GIL_SATURATED]
     assert kinds(allocates(arenas=7)) == kinds(allocates(99_000.0)) == [GIL_SATURATED]
 
 

@@ -15,7 +15,13 @@ from offload.causes.processes import (
 )
 from offload.causes.rules import Cause
 from offload.engine import builder
-from offload.engine.application import Application, LostThread, ProcessTimes, Threads
+from offload.engine.application import (
+    Application,
+    LostThread,
+    PoolUse,
+    ProcessTimes,
+    Threads,
+)
 from offload.engine.record import ProcessShare, Record
 from tests.records import changed, record_of
 
@@ -122,6 +128,12 @@ def test_processes_in_which_requests_take_differently_long_are_not_equally_fast(
         "The processes are not equally fast: a request takes 250 ms in one and 20 ms in another; "
         "look at what each process takes for itself"
     )
+    queues = (PoolUse("threading.Semaphore", limit=1, full=0.99, waiting=8.0, inside=9.0),)
+    waits = changed(timed((200, 0.25), (180, 0.02)), cpu_ms_per_request=0.5, cores_used=0.3)
+    own = replace(waits.application, inside_s=0.05, threads=Threads(pools=queues))
+    [cause] = causes(replace(waits, application=own))
+    said = diagnosis.sentence(cause, 25)
+    assert said.startswith("Requests wait longer in some processes: a request takes 250 ms in one")
     assert causes(timed((200, 0.055), (180, 0.02))) == []
     assert causes(timed((29, 0.25), (180, 0.02))) == []  # a few requests may differ by chance
 
