@@ -94,7 +94,8 @@ def window(
 
 def reduce_users(load: Load, users: int) -> Load:
     """Return a window's load with so few users that some of them will have a slow response."""
-    short = replace(load.window, cycles=0.0, completions=2, longest=MOST_PATIENCE / 2, waits_s=0.0)
+    longest_s = MOST_PATIENCE / 2
+    short = replace(load.window, cycles=1.0, completions=2, longest=longest_s, waits_s=longest_s)
     return replace(load, users=users, window=short)
 
 

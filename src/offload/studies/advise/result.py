@@ -133,11 +133,9 @@ def evidence(
             own = [each for each in records if each.trial.case_index == index]
             if raced := [each for each in own if is_raced(each)]:
                 newest[setup] = raced
-            elif is_brief and own and not any(each.trial.block == SWITCHES for each in own):
-                newest.setdefault(setup, own)
-    found = [
-        _evidence(setup, cases[of[0].trial.case_index or 0], of) for setup, of in newest.items()
-    ]
+            elif is_brief and (alone := [each for each in own if each.trial.block != SWITCHES]):
+                newest.setdefault(setup, [each for each in alone if each.result.rate] or alone)
+    found = [_evidence(setup, of) for setup, of in newest.items()]
     has_leak = leaks or leak_mib(records) is not None
     return [replace(each, memory_mib=None) for each in found] if has_leak else found
 
@@ -173,7 +171,7 @@ def _requests(loads: Sequence[Record]) -> float:
     return sum((each.case.asked_rate or 0.0) * (each.case.seconds or 0.0) for each in loads)
 
 
-def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:
+def _evidence(setup: Setup, records: Sequence[Record]) -> Evidence:
     windows = [each for each in records if each.trial.kind == WINDOW]
     works = [each for each in windows if each.problem is None and each.result.rate]
     failed = next((each.problem for each in windows if each.problem is not None), None)
@@ -196,7 +194,7 @@ def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:
         after_mib=idle.after_mib,
         collected_mib=idle.collected_mib,
         cpu_ms=_median(cpu),
-        users=case.users,
+        users=records[-1].case.users,
         client_share=_median(shares),
         latencies=tuple(_latencies(loads)),
         problem=problem,
