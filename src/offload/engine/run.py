@@ -260,8 +260,7 @@ class WindowDesign:
     `beside_s` is the minimum length in s of a window in a block of several servers. `sampled` are
     the indexes of the cases whose stacks are sampled after all windows. With `reads_idle` the
     memory of each server is read after all windows, before and after a garbage collection.
-    `is_probe`: a load without responses stops soon, and is repeated with fewer users if requests
-    are slow.
+    `is_probe`: a load without responses stops soon.
     `is_known`: the response time of a request alone is known, so that a slow one is sent once.
     """
 
@@ -315,15 +314,14 @@ class ReadyServer:
         trial: Trial,
         neighbours: Sequence[int],
         design: WindowDesign,
-        users: int | None = None,
     ) -> Record:
         """Load the server once; with other servers in the block, for at least `design.beside_s`.
 
-        `neighbours` are the pids of the other servers. `users` are fewer than those of the case.
+        `neighbours` are the pids of the other servers.
         """
         speed = measure_speed()
         case, running = self.started.facts, self.started.running
-        if design.is_probe and users is None:
+        if design.is_probe:
             fewer = workload.probe_users(case.users, self.alone.task_cpu_s or 0.0)
             case = replace(case, users=fewer)
         sent, beside_s = self.started.request, design.beside_s if neighbours else None
@@ -331,8 +329,6 @@ class ReadyServer:
         load = workload.window(*known, beside_s, design.is_probe, design.is_known)
         if not neighbours and (trial.round or 0) <= 1:  # later rounds add to these requests
             load = replace(load, seconds=max(load.seconds or 0.0, self.beside.window_s))
-        if users is not None:
-            case, load = replace(case, users=users), workload.reduce_users(load, users)
         placement = self.started.case.placement
         if placement.hosts:
             load = workload.fix_length(load, workload.cycle_s(case, self.facts, self.before))
@@ -410,10 +406,6 @@ def measure_round(
             with phases.of("load", workload.WINDOW, index):
                 record = members[index].window(replace(trial, order=number), pids, design)
             records.setdefault(index, []).append(record)
-            if design.is_probe and (few := _few_users(record)) is not None:
-                with phases.of("few users", workload.PATIENCE, index):
-                    record = members[index].window(replace(trial, order=2), pids, design, few)
-                records[index].append(record)
         for index in members.keys() & {*design.sampled}:
             if records[index][-1].problem is not None:
                 continue
@@ -522,13 +514,17 @@ def _is_too_slow(windows: Sequence[Record]) -> bool:
     return any(record.problem and record.problem.kind in (TOO_SLOW, STALLED) for record in windows)
 
 
-def _few_users(stalled: Record) -> int | None:
-    """Return with how many users to repeat a load whose users may only have waited for others."""
+def few_users(stalled: Record) -> int | None:
+    """Return with how many users to repeat a load whose users may only have waited for others.
+
+    It needs a new server: the requests of the first load may go on for long.
+    """
     problem, stall = stalled.problem, stalled.application.failing.stall
-    if problem is None or problem.kind != STALLED or stalled.result.completed or stall is None:
+    if problem is None or problem.kind != STALLED or stalled.result.completed:
         return None
+    pools = () if stall is None else stall.pools  # a busy server may not report
     if stalled.application.failing.own_calls or any(
-        0 < pool.threads <= pool.waiting for pool in stall.pools
+        0 < pool.threads <= pool.waiting for pool in pools
     ):
         return None
     return workload.few_users(stalled.case.users, stalled.baseline.alone_s or 0.0)

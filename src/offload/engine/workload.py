@@ -39,7 +39,8 @@ LATE, SLOWER = 1.5, 3.0  # times the response time alone
 LONGEST_PROBE = 10.0  # s of a probe whose users, one after the other, would take longer; a guess
 SLOW_WARM = 1.5  # times the response time alone: every worker has responded
 MOST_FEW = 4  # users of a load after one in which no request ended
-MANY, FEW = 20, 5  # responses in a window; FEW if a block has several cases, or below SLOW
+# Responses in a window; FEW if a block has several cases, or below SLOW, FEWEST of a slow probe.
+MANY, FEW, FEWEST = 20, 5, 2
 
 
 def url(server: str, sent: Request) -> str:
@@ -85,18 +86,13 @@ def window(
         short = Window(warm=SHORT_WARM, completions=FEW, **options)
         return replace(load(url, case, before, sent), seconds=beside_s, window=short)
     completions = FEW if is_slow else MANY
+    if is_probe and FEW * alone_s > LONGEST_PROBE:
+        completions = FEWEST
     cycles = 1.0 if is_probe and cycle_s(case, server, before) > LONG_CYCLE_S else CYCLES
     if is_probe and is_long:
         options |= {"waits_s": 0.0, "longest": LONGEST_PROBE}
     full = Window(warm=WARM, cycles=cycles, completions=completions, **options)
     return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
-
-
-def reduce_users(load: Load, users: int) -> Load:
-    """Return a window's load with so few users that some of them will have a slow response."""
-    longest_s = MOST_PATIENCE / 2
-    short = replace(load.window, cycles=1.0, completions=2, longest=longest_s, waits_s=longest_s)
-    return replace(load, users=users, window=short)
 
 
 def probe_users(users: int, cpu_s: float) -> int:

@@ -13,13 +13,14 @@ import pytest
 from offload.cli import runner
 from offload.documents import Command, Document
 from offload.documents.text import render
-from offload.engine import host, journal
+from offload.engine import host, journal, workload
 from offload.engine.progress import read_progress
 from offload.engine.record import LONG, WINDOW
 from offload.errors import Flag, RunError
 from offload.registry import places
 from offload.studies.advise import STUDY, answer, function, race, study
 from offload.studies.advise.answer import Answer
+from offload.studies.advise.application import Application
 from offload.studies.advise.evidence import KeepAlive, Question
 from offload.studies.advise.function import Function
 from offload.suites import Case
@@ -310,6 +311,43 @@ def test_very_slow_calls_are_answered_from_one_round_of_few_set_ups(
     assert {len(each.rates) for each in found.choice.rows} == {1}
     assert not any(each.latencies for each in found.choice.rows)
     assert len(found.choice.rows) + len(found.choice.left_out) < 5
+
+
+SHARES_CPU = """
+import asyncio
+import time
+
+def compute():
+    ends = time.thread_time() + 0.002
+    while time.thread_time() < ends:
+        pass
+
+async def app(scope, receive, send):
+    assert scope["type"] == "http"
+    for _ in range(600):
+        await asyncio.to_thread(compute)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"done"})
+"""
+
+
+@pytest.mark.server
+@pytest.mark.timeout(240)
+def test_requests_that_all_end_late_are_measured_with_few_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text(SHARES_CPU)
+    monkeypatch.setattr(study, "BRIEF_BUDGET_S", 12.0)
+    monkeypatch.setattr(workload, "PATIENCE", 5.0)
+    monkeypatch.setattr(workload, "LONGEST_PROBE", 5.0)
+    case = Case("threads", "app=shop:app", path=str(tmp_path))
+    told: list[str] = []
+    found = study.advise(case, Question(), tmp_path / "run", told.append)
+    assert [each for each in told if "users had a response: a new server, with" in each]
+    assert all(0 < (each.capacity or 0.0) < 4.0 for each in found.choice.rows)  # 2 CPUs carry 1.7/s
+    assert isinstance(found.subject, Application)
+    assert found.subject.users < 10
+    assert found.subject.causes
 
 
 def test_a_memory_below_one_process_is_one_line(tmp_path: Path) -> None:

@@ -225,7 +225,12 @@ def _rates(
     open_since = (b for part in parts for b in _in_reference(part, part.unfinished))
     if load.window.waits_s is not None and any(b <= window.ended for b in open_since):
         rate, quantum = between_completions(ended, *edges)
-        return {"rate": rate, "rate_how": "between completions", "rate_quantum": quantum}
+        how = "between completions"
+        if (
+            quantum > EVEN and window.length and completed
+        ):  # requests that end together have no rate of their own
+            rate, how = completed / window.length, "count / elapsed"
+        return {"rate": rate, "rate_how": how, "rate_quantum": quantum}
     return {
         "rate": residence_spread(sent, ended, *edges),
         "rate_how": "residence-spread",
@@ -260,6 +265,7 @@ def _connection_flags(load: Load, waited: Sequence[float]) -> tuple[Flag, ...]:
 
 
 # The rate of a window, from the start and end times of the requests that overlap it
+EVEN = 0.25  # quantum of completions, above which they are no even flow; a guess
 STEPS = 8  # earlier window ends within one response time
 
 

@@ -21,7 +21,7 @@ from offload.engine import plan as plans
 from offload.engine.plan import Plan, Sequential
 from offload.engine.progress import own_progress, remove_progress, write_progress
 from offload.engine.record import LONG, WINDOW, Record, Trial
-from offload.engine.run import WindowDesign, measure_open_loops, measure_round
+from offload.engine.run import WindowDesign, few_users, measure_open_loops, measure_round
 from offload.engine.server import hold_for
 from offload.loads import Arrivals, Load
 from offload.loads.engine.loops import arrivals as arrival_times
@@ -34,6 +34,7 @@ from offload.studies.advise.evidence import LOOPS, Evidence, Question, Setup
 from offload.studies.advise.prior import MOST_CANDIDATES, MOST_USERS, Prior
 from offload.studies.advise.result import ALONE, SWITCHES, case_of, evidence, is_raced, switched
 from offload.suites import Case
+from offload.units import counted
 from offload.upstream import Upstream
 
 SUITE = "advise"
@@ -109,13 +110,20 @@ class Race:
 
         There is a second record, with fewer users, if none of many had a response.
         """
+        found = self._probe(setup, users)
+        if (few := few_users(found[-1])) is not None:
+            which = counted(few, "user")
+            self.report(f"none of {users} users had a response: a new server, with {which}")
+            found += self._probe(setup, few, is_known=True)
+        return found
+
+    def _probe(self, setup: Setup, users: int, is_known: bool = False) -> list[Record]:
         self.users[setup] = users
-        trial = self._trial(ALONE)
         index = self._case_index(setup)
         cases = {index: self.cases[index]}
         self._show_progress("one process", cases)
-        design = replace(DESIGN, sampled=(index,), is_probe=True)
-        found = measure_round(cases, trial, None, lambda *_: None, True, design)
+        design = replace(DESIGN, sampled=(index,), is_probe=True, is_known=is_known)
+        found = measure_round(cases, self._trial(ALONE), None, lambda *_: None, True, design)
         del self.users[setup]
         self._keep(found)
         return found

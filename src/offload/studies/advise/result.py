@@ -133,8 +133,9 @@ def evidence(
             own = [each for each in records if each.trial.case_index == index]
             if raced := [each for each in own if is_raced(each)]:
                 newest[setup] = raced
-            elif is_brief and (alone := [each for each in own if each.trial.block != SWITCHES]):
-                newest.setdefault(setup, [each for each in alone if each.result.rate] or alone)
+            alone = [each for each in own if each.trial.block != SWITCHES and each.result.rate]
+            if is_brief and alone:
+                newest.setdefault(setup, alone)
     found = [_evidence(setup, of) for setup, of in newest.items()]
     has_leak = leaks or leak_mib(records) is not None
     return [replace(each, memory_mib=None) for each in found] if has_leak else found

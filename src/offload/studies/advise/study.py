@@ -186,8 +186,6 @@ def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Appl
             fails = any(map(diagnosis.is_failure, diagnosis.diagnose(few)))
             if fails or race.question.users is not None:
                 raise _too_slow(record, few[0])
-            which = counted(few[0].case.users, "user")
-            race.report(f"none of {users} users had a response soon: measured with {which}")
             return _application(saved, race.cases, race.records)
         if record.problem is None or record.problem.kind in (LOAD, STALLED, FAILED_REQUEST):
             raise _failed(record)  # another server would get the same response
