@@ -225,12 +225,11 @@ def _rates(
     open_since = (b for part in parts for b in _in_reference(part, part.unfinished))
     if load.window.waits_s is not None and any(b <= window.ended for b in open_since):
         rate, quantum = between_completions(ended, *edges)
-        how = "between completions"
-        if (
-            quantum > EVEN and window.length and completed
-        ):  # requests that end together have no rate of their own
-            rate, how = completed / window.length, "count / elapsed"
-        return {"rate": rate, "rate_how": how, "rate_quantum": quantum}
+        if quantum <= EVEN or not completed:
+            return {"rate": rate, "rate_how": "between completions", "rate_quantum": quantum}
+        # Requests that end together: the time between them is not that of the others.
+        rate = completed / window.length if window.length else None
+        return {"rate": rate, "rate_how": "count / elapsed", "rate_quantum": quantum}
     return {
         "rate": residence_spread(sent, ended, *edges),
         "rate_how": "residence-spread",
@@ -330,15 +329,15 @@ def between_completions(
     """Return (n - 1) / time from the first to the last of n completions, and its quantum.
 
     It is the rate of a server with even completions, and does not depend on users that cannot
-    connect. The quantum is the widest gap minus the mean gap, as a share of that time. The rate is
-    None below two completions.
+    connect. The quantum is the widest gap, also to the ends of the window, minus the mean gap, as a
+    share of the window. The rate is None below two completions.
     """
     inside = sorted(e for e in ended if start <= e <= end)
     if len(inside) < 2 or inside[-1] == inside[0]:
         return None, 1.0
-    lasted = inside[-1] - inside[0]
-    widest = max(b - a for a, b in pairwise(inside))
-    return (len(inside) - 1) / lasted, (widest - lasted / (len(inside) - 1)) / lasted
+    lasted, length = inside[-1] - inside[0], end - start
+    widest = max(b - a for a, b in pairwise([start, *inside, end]))
+    return (len(inside) - 1) / lasted, max(0.0, widest / length - 1 / len(inside))
 
 
 def _inside(started: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:

@@ -112,21 +112,13 @@ class Application:
             missing = "figures that would show it are missing, or other programs disturbed it"
             yield f"What limits one process is unknown: {missing}."
         remaining = {cause.kind for cause in self.remaining}
+        last_words = {diagnosis.NOTHING, diagnosis.UNEXPLAINED}
         for cause in self.causes:
             is_shared = isinstance(cause.facts, pools.SharedByProcesses)
-            is_over = (
-                remaining
-                and not is_shared
-                and cause.kind
-                not in {
-                    *remaining,
-                    diagnosis.NOTHING,
-                    diagnosis.UNEXPLAINED,
-                }
-            )
+            is_over = remaining and not is_shared and cause.kind not in {*remaining, *last_words}
             over = " It does not limit the advised size." if is_over else ""
             yield f"{diagnosis.sentence(cause, self.users)}{over}"
-        known = {cause.kind for cause in self.causes} | {diagnosis.NOTHING, diagnosis.UNEXPLAINED}
+        known = {cause.kind for cause in self.causes} | last_words
         for cause in self.remaining:
             if cause.kind not in known:
                 yield f"In the advised size: {diagnosis.sentence(cause, self.users)}"

@@ -230,11 +230,10 @@ class Race:
         alone = [each for each in self.records if each.result.rate]
         changed = self._add_switched(alone) if alone else {}
         known = {each.setup for each in self.evidence() if self._is_known(each)}
-        fewest = 2
         unknown = [each for each in setups if each not in known]
-        if unknown and not changed:
-            setups = unknown
-        fewest = 1 if known and setups == unknown else 2
+        fewest = 2
+        if known and unknown and not changed:
+            setups, fewest = unknown, 1
         rate = max((each.result.rate or 0.0 for each in alone), default=math.inf)
         start_s = max((each.trial.phases.get("start", 0.0) for each in alone), default=0.0)
         needed_s = [self._round_s(each, rate, start_s) for each in setups]
