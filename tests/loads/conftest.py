@@ -184,8 +184,8 @@ def run_here(load: Load) -> LoadResult:
     return builtin.parse(said.getvalue(), "", load)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """The raw server. All tests share it, so compare its counters before and after."""
+    """The raw server. The tests of a file share it: compare its counters before and after."""
     with Server() as server:
         yield server

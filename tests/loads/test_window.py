@@ -39,6 +39,19 @@ def test_the_warm_up_waits_for_every_user(server: Server) -> None:
     assert (got.figures.window_began or 0) - began >= 3 * SLOT_S - 0.01
 
 
+def test_a_window_that_does_not_wait_counts_whole_responses_if_users_are_left(
+    server: Server,
+) -> None:
+    window = Window(0.1, completions=3, waits_s=0.0)
+    began = time.monotonic()
+    got = measured(server, "/pool", window=window)
+    assert (got.figures.window_began or 0) - began < 3 * SLOT_S
+    assert got.figures.rate_how != "residence-spread"
+    enough = measured(server, "/pool", window=replace(window, waits_s=5.0))
+    assert enough.figures.rate_how == "residence-spread"
+    assert not (enough.figures.failed or {}).get("unfinished")
+
+
 def test_cycles_and_completions_lengthen_the_window(server: Server) -> None:
     assert (measured(server, "/pool", window=Window(0.1, cycles=2)).figures.completed or 0) >= 18
     assert (

@@ -134,7 +134,7 @@ def _candidates(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
 
 
 def _may_explain(cause: Cause) -> bool:
-    """Whether a cause may explain others: its removal was not shown to leave the rate."""
+    """Whether a cause may explain others: not if the rate was the same without it."""
     gain = cause.gain
     return gain is None or not gain.is_judged or gain.ratio >= CLEAR_RATIO
 

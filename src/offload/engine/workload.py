@@ -66,9 +66,9 @@ def window(
     CYCLES responses per user. With other servers in the block the window is shorter, because only
     the ratio of the rates matters: it lasts at least `beside_s` seconds and has at least FEW
     responses in total. `is_probe`: stop a load early that hardly has a response, and do not wait
-    for responses of each user if that may take long. `is_known`: neither wait long for them, as
-    requests are known to be slow. On a serial server each user stops after its response, so that
-    no backlog remains.
+    for responses of each user if that may take long. `is_known`: requests are known to be slow, so
+    wait at most LONGEST_PROBE for them. On a serial server each user stops after its response, so
+    that no backlog remains.
     """
     alone_s = before.alone_s or 0.0
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW

@@ -366,9 +366,6 @@ def _why(answer: Answer) -> Iterator[str]:
     yield limit_in_words(answer.best, answer.prior)
 
 
-SHARED = "what its calls share: the GIL, a lock or a pool"
-
-
 def limit_in_words(found: Evidence, prior: Prior) -> str:
     """Return what limits a set-up, in words."""
     setup, question = found.setup, prior.question
@@ -377,9 +374,10 @@ def limit_in_words(found: Evidence, prior: Prior) -> str:
     name = "users" if are_users else prior.limit(setup)
     quota = resource_limits.own_cpu_quota()
     more = "more cores carry" if quota is None else f"a larger quota than {cpus(quota)} carries"
+    shared = "what its calls share: the GIL, a lock or a pool"
     limits = {
         "cpu": f"the CPU: {more} more",
-        "serial": "the event loop" if setup.kind == LOOPS else SHARED,
+        "serial": "the event loop" if setup.kind == LOOPS else shared,
         "slots": f"its {counted(setup.slots or 0, 'slot')}: each holds a call while it waits",
         "users": f"the {question.users} users: each waits for one response at a time",
     }

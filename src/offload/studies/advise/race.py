@@ -112,8 +112,8 @@ class Race:
         """
         found = self._probe(setup, users)
         if (few := few_users(found[-1])) is not None:
-            which = counted(few, "user")
-            self.report(f"none of {users} users had a response: a new server, with {which}")
+            many, which = found[-1].case.users, counted(few, "user")
+            self.report(f"none of {many} users had a response: a new server, with {which}")
             found += self._probe(setup, few, is_known=True)
         return found
 
@@ -224,8 +224,8 @@ class Race:
     def _measure_briefly(self, setups: Sequence[Setup], upstream: Upstream | None) -> None:
         """Measure one round of set-ups and, in the same block, one process with each remedy.
 
-        There are as many set-ups as the time allows, at least two with one process alone. That is
-        not repeated without a remedy, unless more users may be served.
+        There are as many set-ups as the time allows, at least two. The process that was measured
+        alone is one of them; it is measured again only beside a remedy, or if its users limited it.
         """
         alone = [each for each in self.records if each.result.rate]
         changed = self._add_switched(alone) if alone else {}
@@ -545,10 +545,10 @@ class Race:
 def typical_seeds(arrivals: Sequence[Arrivals], capacity: float, seed: int) -> list[int]:
     """Return a seed for each of several short loads, so that together they are like a long one.
 
-    In a few seconds of random arrivals bursts are rarer or more frequent by chance: near capacity
-    the p99 of 12 s is between 0.7 and 1.7 times that of ten minutes, and between 0.9 and 1.15 times
-    with these seeds (simulated). Of many seeds those are taken that are nearest to all of them in
-    the p99 of the time in one queue with `capacity`.
+    A few seconds of random arrivals have fewer or more bursts by chance. Near the capacity the p99
+    of 12 s is 0.7 to 1.7 times that of ten minutes, and 0.9 to 1.15 times with these seeds
+    (simulated). Each seed is simulated in one queue that is served at `capacity`; the seeds whose
+    p99 there is nearest to that of all seeds together are returned.
     """
     found: list[int] = []
     for rate in dict.fromkeys(each.rate for each in arrivals):
