@@ -32,6 +32,7 @@ HANDOVER_S = 50e-6  # a guess: time from the wake-up of a thread until it holds 
 class Ceiling:
     """The `rate` in requests/s that CPU, users and workers allow, and what limits it: `by`.
 
+    If these are the workers of the server, there are `workers` of them in all its processes.
     `reached` is the measured share of it, and `reached_high` the upper end of its interval, from
     the intervals of the measured rate and of the response time of a single request. `others` is the
     share of the machine's CPU that other programs used.
@@ -42,6 +43,7 @@ class Ceiling:
     reached: float
     reached_high: float
     others: float
+    workers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def _find_in_load(record: Record, alone_s: float | None, longest_s: float | None
     least, _ = _allowed(record, rate, longest_s or alone_s)
     host = record.resources.host
     others = min(1.0, (host.others_cpu or 0.0) + (host.steal or 0.0))
-    return Ceiling(allowed, by, rate / allowed, rate / least, others)
+    workers = _workers(record) if by == WORKERS else None
+    return Ceiling(allowed, by, rate / allowed, rate / least, others, workers)
 
 
 def _widening(records: Sequence[Record]) -> float:

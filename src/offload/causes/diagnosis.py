@@ -38,7 +38,7 @@ CLEARLY = 0.7  # share of the rate that must be reached, however wide its interv
 NEAR = 0.15  # share of the rate that may be missing: the error of both sides, see lab/advice.rst
 BY = {
     ceiling.USERS: "the {users} allow",
-    ceiling.WORKERS: "the workers of the server allow",
+    ceiling.WORKERS: "the {workers} of the server allow: more of them may carry more",
     ceiling.CPU: "the CPU allows",
     ceiling.LOAD_TOOL: "the load tool can send",
 }
@@ -67,7 +67,8 @@ def _describe_nothing(cause: Cause, users: int) -> str:
     found = cause.facts
     if not isinstance(found, Ceiling):
         return "nothing is wrong"
-    by = BY[found.by].format(users=counted(users, "user"))
+    workers = counted(found.workers or 0, "worker")
+    by = BY[found.by].format(users=counted(users, "user"), workers=workers)
     share = percent(min(1.0, found.reached))
     return f"nothing is wrong: {number(found.reached * found.rate)}/s are {share} of what {by}"
 

@@ -50,14 +50,17 @@ FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
 
 
 def find_own_pool_wait(of: Figures) -> Cause | None:
-    """Every thread of a pool waits for a call that is still in the queue of the same pool."""
+    """The threads of a pool wait for calls that are still in the queue of the same pool.
+
+    Where timeouts end such waits, a thread may just have another call.
+    """
     return own_pool_wait(_pools(of))
 
 
 def own_pool_wait(pools: Iterable[StalledPool]) -> Cause | None:
     """Return the cause for the first of several pools that waits for itself."""
     for pool in pools:
-        if pool.queued and pool.threads and pool.waiting >= pool.threads:
+        if pool.queued and pool.threads and pool.waiting >= STUCK * pool.threads:
             line = _line(pool.place, 1.0)
             return Cause(OWN_POOL_WAIT, pool.queued, limit=pool.threads, line=line, facts=pool)
     return None
@@ -223,7 +226,10 @@ def _describe_import_starts(cause: Cause, _: int) -> str:
 
 def _describe_own_pool_wait(cause: Cause, _: int) -> str:
     count = cause.limit or 0
+    waiting = cause.facts.waiting if isinstance(cause.facts, StalledPool) else count
     who, waits = ("the only thread", "waits") if count == 1 else (f"all {count} threads", "wait")
+    if waiting < count:
+        who = f"{waiting} of {count} threads"
     return (
         f"{who} of {_pool(cause)} {waits}{_place(cause)} for calls that are still in the queue of "
         f"the same pool ({counted(round(cause.value or 0), 'call')})"

@@ -114,7 +114,7 @@ def report(end: float) -> dict[str, Any]:
 
 
 def report_own_waits(end: float) -> dict[str, Any] | None:
-    """Return the pools of which all threads waited for calls in their own queue; None without one.
+    """Return the pools of which most threads waited for calls in their own queue, or None.
 
     Timeouts may end such waits, so that no request fails. Without the GIL it cannot be read for
     which calls they wait.
@@ -123,7 +123,7 @@ def report_own_waits(end: float) -> dict[str, Any] | None:
     found = []
     for key in notes[-1].pools if len(notes) > 1 else ():
         pools = _of(key, notes)
-        if (waits := _waits(pools))["waiting"] >= pools[-1].threads:
+        if (waits := _waits(pools))["waiting"] > pools[-1].threads / 2:
             found.append({**waits, **_stuck(pools)})
     return {"pools": found, "places": []} if found else None
 
