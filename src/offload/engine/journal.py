@@ -217,15 +217,23 @@ def is_example(folder: Path) -> bool:
 
 
 def named(run: str) -> Path:
-    """Find a run by its folder's name; raise UserError if it does not exist."""
-    folder = RESULTS / run
-    if not is_name(run) or not has_records(folder):
+    """Find a run by its folder's name, or by its path; raise UserError if it does not exist."""
+    folder = _folder(run)
+    if folder is None or not has_records(folder):
         if run.lower().endswith(".html"):
             remedy = f"name the folder of its run in {RESULTS}; copy the run of a colleague there"
             raise UsageError(f"{run} is a report, not a run", remedy)
         known = ", ".join(sorted(each.name for each in folders())) or "none"
         raise StorageError(f"no run {run[:100]!r} in {RESULTS}: there are {known}")
     return folder
+
+
+def _folder(run: str) -> Path | None:
+    """Return the folder that a name in results/ or a path means, if a run can have that name."""
+    if is_name(run):
+        return RESULTS / run
+    path = Path(run).absolute()
+    return path if os.sep in run and is_name(path.name) else None
 
 
 def is_name(text: str) -> bool:
@@ -651,10 +659,9 @@ def is_due(planned: Plan, folder: Path) -> bool:
 
 
 def find_run(run: str) -> Path:
-    """Find a run by its folder's name; it may have a plan and no records yet."""
-    folder = RESULTS / run
-    is_planned = is_name(run) and is_file(folder / RUN_FILE)
-    return folder if is_planned else named(run)
+    """Find a run by its folder's name or path; it may have a plan and no records yet."""
+    folder = _folder(run)
+    return folder if folder is not None and is_file(folder / RUN_FILE) else named(run)
 
 
 def read_suite_run(folder: Path, suite: str) -> Run:

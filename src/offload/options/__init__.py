@@ -105,7 +105,7 @@ CASE = (
 CaseText = Annotated[str, option("case", CASE)]
 Task = Annotated[str, option("task", "a task name, package.module:function or "
     "path/to/file.py:function")]
-Run = Annotated[str, option("run", "its folder in results/; default: the newest")]
+Run = Annotated[str, option("run", "its name in results/, or its path; default: the newest")]
 Args = Annotated[str, option("args", "its arguments: @FILE with JSON, a list or an object of named "
     "arguments")]
 Inputs = Annotated[str, option("inputs", "module:function that yields the arguments of successive "
@@ -191,8 +191,8 @@ RunSuitePythons = Annotated[str, option("pythons", "measure every row in each of
     "from offload pythons: 3.11+3.14+3.13t-nogil", SERVER)]
 
 # resume
-ResumeRun = Annotated[str, option("run", "its folder in results/; default: the newest unfinished "
-    "run")]
+ResumeRun = Annotated[str, option("run", "its name in results/, or its path; default: the newest "
+    "unfinished run")]
 ResumeFormat = Annotated[str, option("format", "text (default) or json; for a gate any format of "
     "offload compare_runs", OUTPUT)]
 
@@ -252,8 +252,8 @@ CompareRunsFormat = Annotated[str, option("format", "text (default), json, markd
     "them", OUTPUT)]
 
 # live
-LiveRun = Annotated[str, option("run", "its folder in results/; default: the newest that is "
-    "measured now, else the newest")]
+LiveRun = Annotated[str, option("run", "its name in results/, or its path; default: the newest "
+    "that is measured now, else the newest")]
 LiveOpen = Annotated[bool, option("open", "open the page in a browser")]
 
 # run_load_test
@@ -306,8 +306,8 @@ QuickDriver = Annotated[str, option("driver", "load tool of the long runs: siege
     "h2load; default: siege if installed, else builtin", LOAD)]
 
 # report
-ReportRun = Annotated[str, option("run", "its folder in results/, such as example; default: the "
-    "newest")]
+ReportRun = Annotated[str, option("run", "its name in results/, such as example, or its path; "
+    "default: the newest")]
 ReportRuns = Annotated[str, option("runs", "several runs instead, as RUN+RUN; with html side by "
     "side")]
 ReportFormat = Annotated[str, option("format", "text (default), json, svg for a picture of "

@@ -39,6 +39,22 @@ def test_a_name_that_is_too_long_for_a_run_is_one_line(find: Callable[[str], Pat
         find("a" * 300)
 
 
+@pytest.mark.parametrize("find", [journal.named, journal.find_run])
+def test_a_run_is_found_by_its_path_as_commands_print_it(
+    find: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, elsewhere = journal.new_run("a"), tmp_path / "of-a-colleague"
+    elsewhere.mkdir()
+    for folder in (run, elsewhere):
+        journal.append(folder, RECORD)
+    monkeypatch.chdir(tmp_path)
+    assert find(str(run)) == find(f"{run}/") == run
+    assert find("./of-a-colleague/") == elsewhere
+    for name in ("of-a-colleague", "./nothing", "/", "..", "../.."):
+        with pytest.raises(StorageError, match="no run"):
+            find(name)
+
+
 def test_a_record_that_does_not_fit_is_an_error_and_the_next_one_is_whole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
