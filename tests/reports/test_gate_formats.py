@@ -244,34 +244,12 @@ def test_every_format_is_written_for_each_gate() -> None:
             assert [*folder.iterdir()] == []
 
 
-def test_text_of_a_loss_has_its_interval_and_what_differs() -> None:
-    text = formats.render(result(1.0, 0.8), "text")
-    assert text.startswith("4/count_sync lost") is False
-    assert text.startswith("1 of 2 cases lost more than 5 % of the rate against ../main.\n")
-    [row] = [line for line in text.splitlines() if line.startswith("4/count_sync")]
-    assert row.split()[-1] == "loss"
-    assert "% (-" in row
-    assert "What differs: /here instead of /other." in text
-    assert "Measured side by side in 20 rounds of fresh servers." in text
-    assert text.endswith("records: /results/run\n")
-
-
 def test_text_of_a_loss_at_the_limit_reports_it() -> None:
     text = formats.render(result(0.95, sd=0.005), "text")
     assert text.startswith("No verdict on ")
     assert "its loss is close to 5 %: " in text
     noisy = formats.render(result(1.0, sd=0.15), "text")
     assert "its interval includes 5 %: " in noisy
-
-
-def test_text_of_kept_runs_reports_how_much_weaker_they_are() -> None:
-    text = " ".join(formats.render(kept(1.0, 0.8), "text").split())
-    assert "Two kept runs are compared, baseline-main and run, which were measured at" in text
-    assert "machine's speed changed by 30.0 % during and between them." in text
-    assert "no loss below 26.9 % can be detected." in text
-    assert "Side by side, the speed cancels: offload compare_runs NAME against=" in text
-    assert "Not compared, because only one run has it: 3/gone." in text
-    assert "so there is no verdict" in formats.render(kept(1.0, moved=None), "text")
 
 
 def test_infinite_ends_are_null() -> None:
