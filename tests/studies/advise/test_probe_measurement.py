@@ -89,6 +89,32 @@ def started(name: str, folder: Path) -> AbstractContextManager[CallingProcess]:
     )
 
 
+GROWS = """
+import time
+CALLS, KEPT = [], []
+def quote():
+    CALLS.append(1)
+    if len(CALLS) < 30: KEPT.append(b"x" * (300 << 10))
+    time.sleep(0.02)
+    return b"42"
+def leaks():
+    KEPT.append(b"x" * (300 << 10))
+    time.sleep(0.02)
+    return b"42"
+"""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("name", "low", "high"), [("quote", 0.0, 0.0), ("leaks", 0.2, 0.4)])
+def test_memory_that_only_the_first_calls_take_is_no_leak(
+    name: str, low: float, high: float, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(GROWS)
+    known = probe_measurement.measure(Case("threads", f"{tmp_path}/shop.py:{name}"), None, 4)
+    assert known.leak_mib is not None
+    assert low <= known.leak_mib <= high
+
+
 def test_the_wait_of_calls_that_vary_is_the_mean_of_all_calls() -> None:
     calls = probe_measurement.POINT_S * resource_limits.cpu_count() / 0.039
     found = probe_measurement._with_more_calls(CALL, round(calls), points(0.039))

@@ -49,6 +49,7 @@ AT_ONCE = 0.8  # time alone over that of concurrent calls, above which they ran 
 MOST_THREADS = 64
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 LEAST_LEAK_MIB = 0.1  # growth per call from which a smaller growth may be a leak; a guess
+LARGE_MIB = 256.0  # growth that is not measured again: it would use up the memory
 STEADY = 0.5  # share of the growth per call that goes on if it is a leak; a guess
 LOADED_S = 20.0  # s of load of one server in a race
 FASTEST_S = 0.5e-3  # s of a request to a function that returns at once
@@ -211,18 +212,20 @@ def _leak(
 ) -> float | None:
     """Return the growth per call in MiB; 0 if caches may explain it, and None if it is unknown.
 
-    A small growth of few calls is measured once more: a leak goes on, a cache is full.
+    Growth is measured once more: a leak goes on, while caches and the memory of libraries are full.
     """
     if before is None or after is None:
         return None
     growth = after - before
-    if LEAST_LEAK_MIB * calls < growth <= CACHES_MIB:
-        more = int(request(child, ALONE, 1, ALONE_S, ALONE_MARGIN_S)["done"])
-        later = memory_mib(child.pid)
-        if later is None or later - after < STEADY * more * growth / calls:
-            return 0.0
-        return (later - before) / (calls + more)
-    return growth / calls if growth > CACHES_MIB else 0.0
+    if growth <= min(CACHES_MIB, LEAST_LEAK_MIB * calls):
+        return 0.0
+    if growth >= LARGE_MIB:
+        return growth / calls
+    more = int(request(child, ALONE, 1, ALONE_S, ALONE_MARGIN_S)["done"])
+    later = memory_mib(child.pid)
+    if later is None or later - after < STEADY * more * growth / calls:
+        return 0.0
+    return (later - after) / more
 
 
 def _check_leak(case: Case, call: Call, leak_mib: float | None, most_mib: float | None) -> None:
