@@ -444,7 +444,8 @@ def _notes(answer: Answer) -> Iterator[str]:
     share = best.client_share
     is_cpu = prior.limit(best.setup) == "cpu"
     if share is not None and share > CLIENT_SHARE and best.cpu_ms and is_cpu:
-        alone = 1000 * costs.cores / best.cpu_ms
+        # Other programs, such as a service that the function calls, keep their part of the CPU.
+        alone = min(1000 * costs.cores / best.cpu_ms, (best.capacity or 0.0) / (1 - share))
         elsewhere = f"with the tool on another machine, up to {number(alone)}/s"
         yield f"The load tool used {percent(share)} of the CPU time: {elsewhere}."
     if answer.missing:
