@@ -22,9 +22,10 @@ from urllib.parse import urlsplit
 from offload import loads
 from offload.engine import host, intervals, processes, server, workload
 from offload.engine.application import Application
+from offload.engine.called_services import CalledServices
 from offload.engine.figures import little_ratio
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
-from offload.engine.host import load_average
+from offload.engine.host import CounterSeries, load_average
 from offload.engine.light_route import NO_PATHS, LightPaths, Prober
 from offload.engine.processes import ResourceSampler
 from offload.engine.record import (
@@ -242,7 +243,12 @@ def run(
                 None if load.has_window else _per(sampled.tries, measured.completed)
             ),
         ),
-        _resources(sampled.resources.between(*window), measured, tool),
+        _resources(
+            sampled.resources.between(*window),
+            measured,
+            tool,
+            _services_s(sampled.services, *window),
+        ),
         _tasks(report),
         GilFacts(
             utilisation=Share(gil.share, gil.low, gil.high),
@@ -294,20 +300,23 @@ def failures_text(measured: Figures) -> str:
     return ", ".join(known) or "none failed"
 
 
-def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources:
+def _resources(
+    used: Resources, measured: Figures, tool: LoadFacts, services_s: float | None
+) -> Resources:
     """Add the figures that are derived from CPU times; for a short load they are unknown."""
     elapsed_s = measured.elapsed_s or 0.0
     cpu_s = None if elapsed_s < SHORT_S else used.cpu_s
-    host = replace(
+    of_host = replace(
         used.host,
-        others_cpu=_others_cpu(used, elapsed_s, tool),
+        others_cpu=_others_cpu(used, elapsed_s, tool, services_s or 0.0),
+        services_cpu=_per(services_s, elapsed_s * host.cpu_count()),
         load_average=load_average(),
     )
     return replace(
         used,
         cpu_ms_per_request=_per(cpu_s, measured.completed, 1000.0),
         cores_used=_per(cpu_s, measured.elapsed_s),
-        host=host,
+        host=of_host,
     )
 
 
@@ -340,6 +349,7 @@ class _SampledLoad:
     served: int | None
     pids: Sequence[int]
     own_calls: Sequence[int]
+    services: CounterSeries
 
 
 def _run_sampled(
@@ -364,14 +374,16 @@ def _run_sampled(
         sampler,
         GilSampler(known) as gil_sampler,
         _sample_processes(watched, before, load.url) as own_calls,
+        _sample_services(pid, ours, load.url) as services,
     ):
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
     tried = _growth(tries, _tries(upstream))
-    return _SampledLoad(ran, sampler, gil_sampler, tried, served, before, own_calls)
+    return _SampledLoad(ran, sampler, gil_sampler, tried, served, before, own_calls, services)
 
 
 BUILTIN = "builtin"
+SERVICES, SERVICES_EVERY_S = "services_s", 0.4  # s between two readings of called services
 SAMPLE_EVERY_S = 0.25  # s between two samples of the connections to itself
 NOTE_EVERY, NOTE_S = 2, 1.0  # samples between two notes, and s until all are made
 
@@ -411,6 +423,38 @@ def _sample_processes(
         thread.join()
 
 
+@contextmanager
+def _sample_services(pid: int | None, ours: Sequence[int], url: str) -> Iterator[CounterSeries]:
+    """Yield readings of the CPU time of the programs that a server calls on this machine."""
+    series = CounterSeries()
+    if pid is None:
+        yield series
+        return
+    called, ended = CalledServices(urlsplit(url).port), threading.Event()
+    known = {process.pid for each in ours for process in processes.tree(each)}
+
+    def watch() -> None:
+        while True:
+            series.add(time.monotonic(), {SERVICES: called.cpu_s()})
+            if ended.wait(SERVICES_EVERY_S):
+                return
+            called.update(processes.tree(pid), known)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield series
+    finally:
+        ended.set()
+        thread.join()
+        series.add(time.monotonic(), {SERVICES: called.cpu_s()})
+
+
+def _services_s(series: CounterSeries, began: float | None, ended: float | None) -> float | None:
+    window = None if began is None or ended is None else (began, ended)
+    return series.increase(SERVICES, window)
+
+
 def _output(ran: LoadRun, served: int | None) -> str:
     """Return the output of the load tool; the server's own count is beside that of hosts."""
     if not ran.hosts or ran.received is None:
@@ -445,14 +489,19 @@ def _request_report(
     return report_window(facts, url, began, ended, with_stacks=with_stacks, without=beside.routes)
 
 
-def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
-    """Return the share of the machine's CPU that other processes took during the load."""
+def _others_cpu(
+    used: Resources, elapsed_s: float, tool: LoadFacts, services_s: float
+) -> float | None:
+    """Return the share of the machine's CPU that other processes took during the load.
+
+    Without the services that the server calls: they work for the load.
+    """
     parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, _cpu_here(tool))
     if None in parts or elapsed_s < SHORT_S:
         return None
     busy, served, own, driver = (float(str(part)) for part in parts)
     available_s = elapsed_s * host.cpu_count()
-    return round(max(0.0, busy - served - own - driver) / available_s, 4)
+    return round(max(0.0, busy - served - own - driver - services_s) / available_s, 4)
 
 
 def _cpu_here(tool: LoadFacts) -> float | None:

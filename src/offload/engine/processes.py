@@ -593,6 +593,14 @@ def open_sockets(pid: int) -> set[str]:
     return found
 
 
+def tree(pid: int) -> list[psutil.Process]:
+    """Return a process and its descendants; empty if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    return []
+
+
 def _parents(processes: Iterable[psutil.Process]) -> set[int]:
     found = set()
     for process in processes:

@@ -8,11 +8,9 @@ import statistics
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
-
-import psutil
 
 from offload import resource_limits
 from offload.causes import diagnosis, failures
@@ -21,7 +19,7 @@ from offload.engine.application import Stall
 from offload.engine.calling_process import CallingProcess, CallTimeout
 from offload.engine.gil_sampler import GilSampler
 from offload.engine.host import measure_speed
-from offload.engine.processes import pss_mib, uss_mib
+from offload.engine.processes import pss_mib, tree, uss_mib
 from offload.engine.record import dataclass_from
 from offload.errors import MachineError, RunError, StartError
 from offload.studies.advise.probe import (
@@ -399,11 +397,3 @@ def _pids(child: CallingProcess) -> set[int]:
 def memory_mib(pid: int) -> float | None:
     """Return the memory (PSS) of a process without its descendants; None if it is unknown."""
     return next(map(pss_mib, tree(pid)[:1]), None)
-
-
-def tree(pid: int) -> list[psutil.Process]:
-    """Return a process and its descendants; empty if it has ended."""
-    with suppress(psutil.NoSuchProcess):
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    return []

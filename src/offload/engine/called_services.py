@@ -1,0 +1,122 @@
+"""Which programs of this machine a server calls, and the CPU time that they use for it.
+
+A database or a service beside the server uses CPU because of the load: it is no disturbance. The
+kernel reports both ends of each connection. A program of another user is known by the user of its
+socket, because only root may see the sockets of a process of somebody else.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from offload.engine.processes import CONNECTED, INODE, LISTEN, open_sockets, socket_messages
+
+PORTS, ADDRESSES, UID, SOCKET_INODE = struct.Struct(">HH"), slice(8, 40), 64, 68
+MAPPED = b"\0" * 10 + b"\xff\xff"  # what an IPv6 socket has before an IPv4 address
+MOST_SEARCHES = 4  # in a load: each reads the open files of all processes, about 10 ms
+
+
+class CalledServices:
+    """The programs to which the processes of a server have connections on this machine.
+
+    `port` is the server's own. The CPU time of each is counted from the construction on.
+    """
+
+    def __init__(self, port: int | None) -> None:
+        self._port = port
+        self._at_start = dict(_cpu_of_all())
+        self._known: set[int] = set()  # ports
+        self._searches = 0
+        self.pids: set[int] = set()
+
+    def update(self, members: Iterable[psutil.Process], ours: Iterable[int]) -> None:
+        """Find the programs that `members` call now; `ours` are counted elsewhere."""
+        if self._searches >= MOST_SEARCHES:
+            return
+        own = {name for process in members for name in open_sockets(process.pid)}
+        try:
+            sockets = [*_sockets(CONNECTED)]
+            called = {
+                (each.remote, each.local)
+                for each in sockets
+                if each.name in own and each.local[1] != self._port
+            }
+            called = {ends for ends in called if ends[0][1] not in self._known}
+            if not called:
+                return
+            ports = {remote[1] for remote, _ in called}
+            found = [each for each in sockets if (each.local, each.remote) in called]
+            found += [each for each in _sockets(LISTEN) if each.local[1] in ports]
+        except (OSError, AttributeError, struct.error):  # another system, or not permitted
+            self._searches = MOST_SEARCHES
+            return
+        self._known |= ports
+        self._searches += 1
+        self.pids |= _owners([each for each in found if each.name not in own]) - {*ours}
+
+    def cpu_s(self) -> float:
+        """Return the CPU time in s of these programs and of their children since the start."""
+        pids = {*self.pids}
+        for pid in self.pids:
+            with suppress(psutil.Error):
+                pids |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
+        self.pids = pids
+        return sum(max(0.0, used_s - self._at_start.get(pid, 0.0)) for pid, used_s in _cpu_of(pids))
+
+
+class _Socket:
+    """A TCP socket: both its ends as (address, port), its owner, and its name in /proc/PID/fd."""
+
+    def __init__(self, family: int, body: bytes) -> None:
+        ports = PORTS.unpack_from(body, 4)
+        both = body[ADDRESSES]
+        addresses = [both[:16], both[16:]]
+        if family == socket.AF_INET:
+            addresses = [each[:4] for each in addresses]
+        self.local, self.remote = (
+            (address.removeprefix(MAPPED), port)
+            for address, port in zip(addresses, ports, strict=True)
+        )
+        self.uid = INODE.unpack_from(body, UID)[0]
+        self.name = f"socket:[{INODE.unpack_from(body, SOCKET_INODE)[0]}]"
+
+
+def _sockets(states: int) -> Iterator[_Socket]:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for body in socket_messages(family, states):
+            yield _Socket(family, body)
+
+
+def _owners(sockets: list[_Socket]) -> set[int]:
+    """Return the processes that have sockets; of other users those of the same user."""
+    names = {each.name: each.uid for each in sockets}
+    found, seen = set(), set[str]()
+    for pid in psutil.pids():
+        if own := open_sockets(pid) & names.keys():
+            found.add(pid)
+            seen |= own
+    hidden = {uid for name, uid in names.items() if name not in seen} - {0, os.getuid()}
+    for process in psutil.process_iter() if hidden else ():
+        with suppress(psutil.Error):
+            if process.uids().real in hidden:
+                found.add(process.pid)
+    return found - {os.getpid()}
+
+
+def _cpu_of_all() -> Iterator[tuple[int, float]]:
+    return _cpu_of(psutil.pids())
+
+
+def _cpu_of(pids: Iterable[int]) -> Iterator[tuple[int, float]]:
+    """Yield the CPU time in s of each process that can be read."""
+    for pid in pids:
+        with suppress(OSError, IndexError, ValueError):
+            words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            yield pid, (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
