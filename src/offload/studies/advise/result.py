@@ -26,6 +26,7 @@ SWITCHES = 1  # the block in which a set-up is measured with and without switche
 BEYOND = 10  # responses that a percentile needs beyond it
 QUANTILES = (0.99, 0.95, 0.9, 0.5)
 LEAST_LEAK, LEAST_LEAK_MIB = 0.1, 16.0  # growth by a leak: more than both; guesses
+THREAD_MIB = 1.0  # growth until each thread has its buffers; 0.6 MiB with SQLite and urllib
 STEADY = 0.5  # share of the mean growth that the last one has at least
 
 
@@ -165,7 +166,9 @@ def _growth(loads: Sequence[Record]) -> float:
     steps = [after - before for before, after in pairwise(sizes)]
     growth = sizes[-1] - sizes[0]
     is_steady = steps[-1] > STEADY * growth / len(steps)
-    return growth if is_steady and growth > max(LEAST_LEAK_MIB, LEAST_LEAK * sizes[0]) else 0.0
+    threads_mib = THREAD_MIB * (loads[-1].resources.threads or 0)
+    least_mib = max(LEAST_LEAK_MIB, LEAST_LEAK * sizes[0], threads_mib)
+    return growth if is_steady and growth > least_mib else 0.0
 
 
 def _requests(loads: Sequence[Record]) -> float:
