@@ -95,7 +95,7 @@ def test_a_percentile_that_differs_between_loads_has_its_range() -> None:
 
 
 def test_the_buffers_of_threads_are_no_leak() -> None:
-    """Measured with 64 threads that call SQLite and urllib: all had their buffers a minute later."""
+    """Measured with 64 threads that call SQLite and urllib: later the memory was constant."""
     case = case_of(RACED, CASE, 8)
     facts = {"kind": LONG, "case_index": 0, "seconds": 3.0, "asked_rate": 622.0, "rate": 622.0}
 
