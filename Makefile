@@ -92,6 +92,7 @@ security: .venv/developed
 	$(BIN)/python -m scripts.checks.vulnerabilities
 
 format: .venv/developed
+	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

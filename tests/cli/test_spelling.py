@@ -12,6 +12,7 @@ from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD
 from offload.errors import UsageError
 from offload.studies import measure
+from offload.suites._case import parse_case
 from tests import ROOT
 from tests.commands import FAB, fab_here, offload_here
 
@@ -184,6 +185,15 @@ def test_help_takes_every_spelling_of_a_command(words: list[str]) -> None:
     assert run_command(*words) == (code, help_, errors)
     assert offload_here("run_server", "--help").stdout == help_
     assert offload_here("help", "run_server").stdout == help_
+
+
+def test_the_help_of_a_case_has_only_cases() -> None:
+    text = offload_here("help", "case").stdout
+    assert run_command("help:case") == run_command("--help", "case") == (0, text, "")
+    cases = [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
+    assert len(cases) == 6
+    for each in cases:
+        assert parse_case(each.replace("shop.py:quote", "sleep_sync")).task == "sleep_sync"
 
 
 def test_help_of_an_unknown_command_is_one_line_with_a_suggestion() -> None:

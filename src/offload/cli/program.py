@@ -69,12 +69,18 @@ class Program:
     """A program `name`; `first` are commands to start with, each with the question it answers.
 
     `order` names the groups in the order of the list, and in each group the commands to list first.
+    `topics` are further pages of the help, by their names.
     """
 
     def __init__(
-        self, name: str, order: Mapping[str, Sequence[str]] | None = None, **first: str
+        self,
+        name: str,
+        order: Mapping[str, Sequence[str]] | None = None,
+        topics: Mapping[str, str] | None = None,
+        **first: str,
     ) -> None:
         self.name, self.first, self._order = name, first, order or {}
+        self.topics = topics or {}
         self._groups: dict[str, list[str]] = {group: [] for group in self._order}
         self._app = cyclopts.App(
             name=name,
@@ -146,7 +152,7 @@ class Program:
         elif first in (*HELP, "--list") and not rest:
             print(self.overview())
         elif first in HELP:
-            print(self.help(self.find(rest[0])))
+            print(self.topics.get(rest[0]) or self.help(self.find(rest[0])))
         elif first.startswith("-"):
             raise unknown("the options", first, ["--help", "--list", "--version"])
         elif {"-h", "--help"} & {*rest}:
@@ -321,6 +327,17 @@ def option(name: str, value: str, parameters: Parameters) -> list[str]:
     raise UsageError(f"{name}={value!r} must be yes or no")
 
 
+CASE = """\
+A case is SERVER/TASK, with the sizes of the server:
+
+  3/sleep_sync              server 3, which is threads, with a task of offload list
+  threads/shop.py:quote     a function of a file; of a module it is shop.pricing:quote
+  3x32/sleep_sync           32 workers: threads, or the processes of a pool
+  3x2x32/sleep_sync         2 processes of 32 threads each
+  preforkx4/sleep_sync      4 processes, each with one event loop
+  3x32@3.14t/sleep_sync     another Python: offload pythons lists them
+
+With app= it is the server alone: offload measure gunicorn_gthreadx2x32 app=shop.web:app"""
 OFFLOAD = Program(
     "offload",
     {
@@ -330,6 +347,7 @@ OFFLOAD = Program(
         "Serve": ("run_server", "run_load_test"),
         "Maintain": ("baseline", "compare_runs"),
     },
+    {"case": CASE},
     **{
         "doctor": "can this machine measure now?",
         "advise path/to/shop.py:quote": "what to deploy for this function? In 90 s",

@@ -252,7 +252,7 @@ PATTERN = re.compile(
     r"(?:@(?P<python>[^/]+))?/(?P<task>.+)"
 )
 WITH_USERS = re.compile(r"(?P<name>.+) with (?P<users>\d+) users")  # a name in `unique_names`
-FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
+FORM = "SERVER/TASK, as 3/sleep_sync or 3x2x32/shop.py:quote: offload help case explains it"
 
 
 def parse_case(text: str, which: str = "case") -> Case:

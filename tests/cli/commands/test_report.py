@@ -14,7 +14,7 @@ from offload.engine import journal
 from tests import ROOT, schemas
 from tests.commands import fab_here
 
-EXAMPLES = sorted(path.parent.name for path in (ROOT / "results").glob("*/run.json"))
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "results").glob("example*/run.json"))
 HEAD = ["Server/task", "Users"]
 WIDE = 100
 

@@ -293,7 +293,9 @@ def _carries(answer: Answer) -> Iterator[str]:
     at_least = "at least" if best.setup.kind == LOOPS and best.users == MOST_USERS else "up to"
     words = [f"{at_least} {number(capacity)}/s{users}"]
     if (found := best.p99) is not None:
-        words.append(f"at {number(found.rate)}/s {_latency(found)}")
+        kept = _slower_on_kept_connections(answer)
+        slower = "" if kept is None else f", and {seconds(kept.value)} on kept connections"
+        words.append(f"at {number(found.rate)}/s {_latency(found)}{slower}")
     if best.memory_mib is not None:
         words.append(_memory(best, answer.prior))
     if best.cpu_ms is not None:
@@ -488,6 +490,14 @@ def _preloads(answer: Answer) -> Iterator[str]:
     elif not answer.preload and len(words) == 1:
         how = "it saves little"
     yield f"After load and collection {plain_mib:.0f} MiB, {' and '.join(words)}: {how}."
+
+
+def _slower_on_kept_connections(answer: Answer) -> Latency | None:
+    """Return the response time of clients that reuse their connections, if it is longer."""
+    reused, new = answer.keep_alive, answer.best.p99
+    if reused is None or new is None or reused.latency.quantile != new.quantile:
+        return None
+    return reused.latency if reused.latency.value > SAME_P99 * new.value else None
 
 
 def _on_keep_alive(answer: Answer) -> Iterator[str]:
