@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
 from offload.engine.called_services import CalledServices
+from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -32,8 +32,7 @@ def started(code: str, *words: str) -> tuple[subprocess.Popen[str], str]:
     found = subprocess.Popen(
         [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True
     )
-    assert found.stdout is not None
-    return found, found.stdout.readline().strip()
+    return found, read_line(found.stdout).strip()
 
 
 def test_the_cpu_time_of_a_called_service_is_counted() -> None:
@@ -47,16 +46,13 @@ def test_the_cpu_time_of_a_called_service_is_counted() -> None:
         again = CalledServices(None)
         again.update(members, [])
         assert again.pids == {service.pid}
-        ends = time.monotonic() + 30.0
-        while again.cpu_s() < 0.1:
-            assert time.monotonic() < ends
-            time.sleep(0.01)
+        assert wait_until(lambda: again.cpu_s() >= 0.1)
         own = CalledServices(int(port))
         own.update([psutil.Process(service.pid)], [])
         assert own.pids == set()  # its clients are no services
     finally:
         for process in (client, service):
             process.kill()
-            process.wait()
+            process.wait(10.0)
             assert process.stdout is not None
             process.stdout.close()
