@@ -148,7 +148,8 @@ def records_of_others(which: str) -> Iterator[None]:
         raise
     except Exception as error:
         what = f"{which} cannot be reported: {type(error).__name__}: {str(error)[:100]!r}"
-        raise StorageError(what, "its records have values that no run has") from error
+        fix = "if nobody has edited its records, report this as a bug of offload"
+        raise StorageError(what, fix) from error
 
 
 # Text in errors and documents

@@ -12,9 +12,10 @@ from shutil import copytree
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from offload.documents.rows import rows
 from offload.documents.text import render
 from offload.engine import journal
-from offload.studies import capacity
+from offload.studies import capacity, measure
 from offload.studies.capacity import rule
 from offload.studies.gate import formats
 from offload.studies.gil import document as gil_document
@@ -26,6 +27,7 @@ from tests import ROOT
 from tests.bench.analysis import test_latency_capacity
 from tests.commands import fab_here
 from tests.reports import test_gate_formats, test_lines, test_watch_lines
+from tests.reports.test_tables import windows
 from tests.studies import test_gil_document
 
 RUNS = sorted(path.parent.name for path in (ROOT / "results").glob("example*/run.json"))
@@ -60,6 +62,12 @@ def _gil() -> str:
     return render(gil_document.document(test_gil_document.cost()))
 
 
+def _measure() -> str:
+    full = test_lines.FULL
+    [row] = rows([full, *windows(full, 20.0, 20.01, 20.02, 20.01, 20.0)])
+    return render(measure.STUDY.document(row))
+
+
 def _scale() -> str:
     rates = ((workers, min(workers / 0.05, 160.0)) for workers in test_lines.WORKERS)
     return render(curve.document(test_lines.swept(*rates)))
@@ -72,7 +80,7 @@ def _watch() -> str:
     return "\n".join((*lines, watch_document.text(test_watch_lines.summed(process), None, Signs())))
 
 
-@pytest.mark.parametrize("document", [_capacity, _compare, _gil, _scale, _watch])
+@pytest.mark.parametrize("document", [_capacity, _compare, _gil, _measure, _scale, _watch])
 def test_an_answer_in_words(document: Callable[[], str], snapshot: SnapshotAssertion) -> None:
     assert document() == snapshot
 
