@@ -384,6 +384,7 @@ def _run_sampled(
 
 BUILTIN = "builtin"
 SERVICES, SERVICES_EVERY_S = "services_s", 0.4  # s between two readings of called services
+SERVICES_AT = (0, 2, 6)  # readings before a search for new ones
 SAMPLE_EVERY_S = 0.25  # s between two samples of the connections to itself
 NOTE_EVERY, NOTE_S = 2, 1.0  # samples between two notes, and s until all are made
 
@@ -434,11 +435,12 @@ def _sample_services(pid: int | None, ours: Sequence[int], url: str) -> Iterator
     known = {process.pid for each in ours for process in processes.tree(each)}
 
     def watch() -> None:
-        while True:
+        for number in itertools.count():
             series.add(time.monotonic(), {SERVICES: called.cpu_s()})
             if ended.wait(SERVICES_EVERY_S):
                 return
-            called.update(processes.tree(pid), known)
+            if number in SERVICES_AT:
+                called.update(processes.tree(pid), known)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
