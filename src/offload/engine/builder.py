@@ -10,7 +10,14 @@ from typing import Any
 
 from offload.engine import server, workload
 from offload.engine.application import Application
-from offload.engine.figures import LONG_OTHERS, LONG_STEAL, MAX_OTHERS, MAX_STEAL, THROTTLED
+from offload.engine.figures import (
+    LONG_OTHERS,
+    LONG_STEAL,
+    MAX_OTHERS,
+    MAX_STEAL,
+    THROTTLED,
+    name_others,
+)
 from offload.engine.host import environment
 from offload.engine.load_phase import GIL, LoadOutcome, SingleRequest
 from offload.engine.record import (
@@ -305,7 +312,8 @@ def _detect_machine(record: Record) -> Iterator[Flag]:
     most_others = MAX_OTHERS if is_window else LONG_OTHERS
     if host.others_cpu is not None and host.others_cpu > most_others:
         share = f"{percent(host.others_cpu)} of the machine's CPU went to other processes"
-        yield Flag("others", share, "end them and measure again")
+        named = name_others([record])
+        yield Flag("others", f"{share}{named}", "end them and measure again")
     most_steal = MAX_STEAL if is_window else LONG_STEAL
     if host.steal is not None and host.steal > most_steal:
         stolen = f"the hypervisor used {percent(host.steal, 1)} of the CPU"

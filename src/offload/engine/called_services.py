@@ -1,4 +1,4 @@
-"""Which programs of this machine a server calls, and the CPU time that they use for it.
+"""Which programs of this machine use CPU during a load: those that the server calls, and others.
 
 A database or a service beside the server uses CPU because of the load: it is no disturbance. The
 kernel reports both ends of each connection. A program of another user is known by the user of its
@@ -16,7 +16,9 @@ from pathlib import Path
 
 import psutil
 
+from offload.engine.host import BUSY_CORES, MOST_NAMED
 from offload.engine.processes import CONNECTED, INODE, LISTEN, open_sockets, socket_messages
+from offload.errors import escaped
 
 PORTS, ADDRESSES, UID, SOCKET_INODE = struct.Struct(">HH"), slice(8, 40), 64, 68
 MAPPED = b"\0" * 10 + b"\xff\xff"  # what an IPv6 socket has before an IPv4 address
@@ -70,6 +72,21 @@ class CalledServices:
         """Return the CPU time in s of these programs and of their children since the start."""
         used = _cpu_of(self.pids)
         return sum(max(0.0, used_s - self._at_start.get(pid, 0.0)) for pid, used_s in used)
+
+    def name_others(self, ours: Iterable[int], seconds: float) -> tuple[str, ...]:
+        """Return the other programs that used most CPU since the start, the busiest one first."""
+        known = {*ours, *self.pids, os.getpid()}
+        cores = {
+            pid: (used_s - self._at_start.get(pid, 0.0)) / max(0.1, seconds)
+            for pid, used_s in _cpu_of_all()
+            if pid not in known
+        }
+        busy = sorted((pid for pid in cores if cores[pid] >= BUSY_CORES), key=lambda p: -cores[p])
+        names = []
+        for pid in busy[:MOST_NAMED]:
+            with suppress(psutil.Error):
+                names.append(f"{escaped(psutil.Process(pid).name())} (pid {pid})")
+        return tuple(names)
 
 
 class _Socket:

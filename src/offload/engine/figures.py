@@ -15,6 +15,7 @@ from pathlib import Path
 
 from offload.engine import decisions, intervals
 from offload.engine.decisions import DISTURBED, FASTER, SAME, SLOWER, TINY, UNRESOLVED, Verdict
+from offload.engine.host import MOST_NAMED
 from offload.engine.intervals import Estimate, estimate
 from offload.engine.record import (
     WINDOW,
@@ -199,7 +200,7 @@ def find_disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | N
     others, steal = _known_shares(windows, "others_cpu"), _known_shares(windows, "steal")
     if _in_half(others, MAX_OTHERS):
         used = f"other processes used {percent(statistics.median(others))} of the machine's CPU"
-        return Flag("disturbed", used, remedy)
+        return Flag("disturbed", f"{used}{name_others(windows)}", remedy)
     if _in_half(steal, MAX_STEAL):
         used = f"the hypervisor used {percent(statistics.median(steal))} of the machine's CPU"
         return Flag("disturbed", used, "measure at a quieter time")
@@ -214,6 +215,13 @@ def find_disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | N
         )
         return Flag("disturbed", f"other processes used {shares}", remedy)
     return None
+
+
+def name_others(records: Sequence[Record]) -> str:
+    """Return the other processes that were busy in most records, as ": a (pid 7), b (pid 8)"."""
+    seen = Counter(name for record in records for name in record.resources.host.others)
+    named = ", ".join(name for name, _ in seen.most_common(MOST_NAMED))
+    return f": {named}" if named else ""
 
 
 def _known_shares(windows: Sequence[Record], name: str) -> list[float]:

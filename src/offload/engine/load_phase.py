@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import statistics
 import threading
 import time
@@ -248,6 +249,7 @@ def run(
             measured,
             tool,
             _services_s(sampled.services, *window),
+            sampled.others,
         ),
         _tasks(report),
         GilFacts(
@@ -301,7 +303,11 @@ def failures_text(measured: Figures) -> str:
 
 
 def _resources(
-    used: Resources, measured: Figures, tool: LoadFacts, services_s: float | None
+    used: Resources,
+    measured: Figures,
+    tool: LoadFacts,
+    services_s: float | None,
+    others: Sequence[str],
 ) -> Resources:
     """Add the figures that are derived from CPU times; for a short load they are unknown."""
     elapsed_s = measured.elapsed_s or 0.0
@@ -309,6 +315,7 @@ def _resources(
     of_host = replace(
         used.host,
         others_cpu=_others_cpu(used, elapsed_s, tool, services_s or 0.0),
+        others=tuple(others),
         services_cpu=_per(services_s, elapsed_s * host.cpu_count()),
         load_average=load_average(),
     )
@@ -350,6 +357,7 @@ class _SampledLoad:
     pids: Sequence[int]
     own_calls: Sequence[int]
     services: CounterSeries
+    others: Sequence[str]
 
 
 def _run_sampled(
@@ -374,12 +382,14 @@ def _run_sampled(
         sampler,
         GilSampler(known) as gil_sampler,
         _sample_processes(watched, before, load.url) as own_calls,
-        _sample_services(pid, ours, load.url) as services,
+        _sample_services(pid, ours, load.url) as (services, others),
     ):
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
     tried = _growth(tries, _tries(upstream))
-    return _SampledLoad(ran, sampler, gil_sampler, tried, served, before, own_calls, services)
+    return _SampledLoad(
+        ran, sampler, gil_sampler, tried, served, before, own_calls, services, others
+    )
 
 
 BUILTIN = "builtin"
@@ -425,11 +435,16 @@ def _sample_processes(
 
 
 @contextmanager
-def _sample_services(pid: int | None, ours: Sequence[int], url: str) -> Iterator[CounterSeries]:
-    """Yield readings of the CPU time of the programs that a server calls on this machine."""
-    series = CounterSeries()
+def _sample_services(
+    pid: int | None, ours: Sequence[int], url: str
+) -> Iterator[tuple[CounterSeries, list[str]]]:
+    """Yield readings of the CPU time of the programs that a server calls on this machine.
+
+    The list has the busiest other programs, once the load has ended.
+    """
+    series, others = CounterSeries(), list[str]()
     if pid is None:
-        yield series
+        yield series, others
         return
     called, ended = CalledServices(urlsplit(url).port), threading.Event()
     known = {process.pid for each in ours for process in processes.tree(each)}
@@ -445,11 +460,13 @@ def _sample_services(pid: int | None, ours: Sequence[int], url: str) -> Iterator
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        yield series
+        yield series, others
     finally:
         ended.set()
         thread.join()
         series.add(time.monotonic(), {SERVICES: called.cpu_s()})
+        own = [process.pid for each in (pid, os.getpid()) for process in processes.tree(each)]
+        others += called.name_others([*known, *own], series.seconds)
 
 
 def _services_s(series: CounterSeries, began: float | None, ended: float | None) -> float | None:

@@ -212,18 +212,19 @@ class Memory:
 class HostUse:
     """The CPU use of the machine in the window, and its speed.
 
-    `busy_s` is the CPU time of all processes, `own_cpu_s` that of this program, the upstream
-    and idle servers. `others_cpu` is the share of the machine's CPU that other
-    processes used, `services_cpu` that of the programs to which the server has connections, and
-    `steal` the share that the hypervisor used. `cpu_pressure` is the share of time
-    in which a thread waited for a CPU. `python_s` and `memory_s` are the durations of two fixed
-    pieces of work just before the window.
+    `busy_s` is the CPU time of all processes, `own_cpu_s` that of this program, the upstream and
+    idle servers. `others_cpu` is the share of the machine's CPU that other processes used, and
+    `others` names the busiest of them. `services_cpu` is that of the programs to which the server
+    has connections, and `steal` the share that the hypervisor used. `cpu_pressure` is the share of
+    time in which a thread waited for a CPU. `python_s` and `memory_s` are the durations of two
+    fixed pieces of work just before the window.
     """
 
     busy_s: float | None = None
     own_cpu_s: float | None = None
     others_cpu: float | None = None
     services_cpu: float | None = None
+    others: tuple[str, ...] = ()
     steal: float | None = None
     cpu_pressure: float | None = None
     load_average: tuple[float, ...] = ()

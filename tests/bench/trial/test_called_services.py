@@ -47,6 +47,8 @@ def test_the_cpu_time_of_a_called_service_is_counted() -> None:
         again.update(members, [])
         assert again.pids == {service.pid}
         assert wait_until(lambda: again.cpu_s() >= 0.1)
+        assert not any(f"(pid {service.pid})" in name for name in again.name_others([], 0.1))
+        assert any(f"(pid {service.pid})" in name for name in called.name_others([], 0.1))
         own = CalledServices(int(port))
         own.update([psutil.Process(service.pid)], [])
         assert own.pids == set()  # its clients are no services
