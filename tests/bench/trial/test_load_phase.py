@@ -27,8 +27,12 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -> None:
     used = Resources(cpu_s=1.0, host=HostUse(busy_s=3.2, own_cpu_s=0.1))
     tool = LoadFacts(cpu_s=1.9, busy=0.5)  # four processes, of which the busiest used 0.5 s
-    shown = load_phase._resources(used, Figures(elapsed_s=1.0, completed=9), tool)
-    assert shown.host.others_cpu == pytest.approx(0.05)  # 0.2 of 4 s
+    figures = Figures(elapsed_s=1.0, completed=9)
+    shown = load_phase._resources(used, figures, tool, None, ["postgres (pid 7)"]).host
+    assert (shown.others_cpu, shown.services_cpu) == (pytest.approx(0.05), None)  # 0.2 of 4 s
+    assert shown.others == ("postgres (pid 7)",)
+    shown = load_phase._resources(used, figures, tool, 0.15, []).host  # of called services
+    assert (shown.others_cpu, shown.services_cpu) == pytest.approx((0.0125, 0.0375))
 
 
 @pytest.mark.parametrize(
