@@ -28,7 +28,7 @@ def sentences(found: Who | None, named: Collection[HotLine | None] = ()) -> Iter
     if found is None:
         return
     if found.why is not None:
-        yield f"Which of your lines it is, is unknown: {escaped(found.why)}."
+        yield f"Which of your lines wait or compute is unknown: {escaped(found.why)}."
     elif not found.lines:
         yield NO_LINE
     for line in found.lines:
