@@ -166,21 +166,6 @@ def samples(**kinds: list[tuple[tuple[str, ...], int]]) -> Samples:
     return Samples(dict.fromkeys(stacks, 100), **stacks)
 
 
-@pytest.mark.parametrize(
-    ("in_queue", "doing"),
-    [(20, "computes without the GIL"), (2000, "waits"), (5000, "computes without the GIL")],
-)
-def test_threads_that_wait_for_a_cpu_do_not_let_a_line_compute(
-    in_queue: int, doing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On two CPUs: 20 of 64 threads that are ready are those that just had a response."""
-    monkeypatch.setattr(who.resource_limits, "cpu_count", lambda: 2)
-    every = 100 if in_queue == 20 else 6400
-    fetch = (*WORKER, "fetch@/a/x.py:12")
-    found = who.find_lines(samples(running=[(fetch, in_queue)], every=[(fetch, every)]))
-    assert found[0].doing == doing
-
-
 def test_threads_that_wait_for_the_gil_of_a_line_do_not_hide_it() -> None:
     spin, read = (*WORKER, "spin@/a/x.py:2"), (*WORKER, "read@/a/x.py:9")
     found = who.find_lines(

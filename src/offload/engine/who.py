@@ -35,7 +35,7 @@ from types import MappingProxyType
 
 import psutil
 
-from offload import loads, resource_limits
+from offload import loads
 from offload.engine import server_reports
 from offload.engine.application import HotLine, Who
 from offload.errors import UserError
@@ -53,7 +53,6 @@ MOST = 3  # lines in the result
 LEAST = 0.02  # share of a line in the result; a guess
 OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
 OFTEN = 0.15  # part of a line's samples in which it holds the GIL or computes; a guess
-QUEUED = 0.5  # the same while more threads are ready than there are CPUs; a guess
 LONG = 0.5  # share of the time in which it holds the GIL, while many threads wait; a guess
 
 
@@ -305,10 +304,9 @@ def find_lines(
     }
     # At least one thread in all the time: the waits of an idle server are short.
     threads = max(1.0, sum(each.every for each in rates.values()))
-    queued = sum(each.running for each in rates.values()) > resource_limits.cpu_count()
     found = []
     for frame, counts in merged.items():
-        doing, share = rates[frame].describe(threads, QUEUED if queued else OFTEN)
+        doing, share = rates[frame].describe(threads)
         [(context, _)] = counts.contexts.most_common(1)
         if context == THREAD_POOL:
             context = endpoints.get((frame.file, frame.function), context)
@@ -327,17 +325,16 @@ class Rates:
     running: float
     every: float
 
-    def describe(self, threads: float, computing: float = OFTEN) -> tuple[str, float]:
+    def describe(self, threads: float) -> tuple[str, float]:
         """Return what the line does, and its share; `threads` run the user's code on average.
 
-        A line that holds the GIL for a good part of its time waits for the GIL in the rest. One
-        computes if its threads use a CPU, or wait for one, in the part `computing` of its time.
+        A line that holds the GIL for a good part of its time waits for the GIL in the rest.
         """
         if self.loop >= self.every:
             return BLOCKS, min(1.0, self.loop)
         if self.holding >= min(OFTEN * self.every, LONG):
             return HOLDS, min(1.0, self.holding)
-        if self.running - self.holding >= computing * self.every:
+        if self.running - self.holding >= OFTEN * self.every:
             return COMPUTES, min(1.0, self.running - self.holding)
         return WAITS, min(1.0, max(0.0, self.every - self.running) / threads)
 

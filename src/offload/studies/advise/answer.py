@@ -293,9 +293,9 @@ def _carries(answer: Answer) -> Iterator[str]:
     at_least = "at least" if best.setup.kind == LOOPS and best.users == MOST_USERS else "up to"
     words = [f"{at_least} {number(capacity)}/s{users}"]
     if (found := best.p99) is not None:
-        kept = _slower_on_kept_connections(answer)
-        slower = "" if kept is None else f", and {seconds(kept.value)} on kept connections"
-        words.append(f"at {number(found.rate)}/s {_latency(found)}{slower}")
+        words.append(f"at {number(found.rate)}/s {_latency(found)}")
+        if answer.keep_alive is not None and _is_slower_on_kept_connections(answer):
+            words[-1] += f", and {seconds(answer.keep_alive.latency.value)} on kept connections"
     if best.memory_mib is not None:
         words.append(_memory(best, answer.prior))
     if best.cpu_ms is not None:
@@ -492,12 +492,11 @@ def _preloads(answer: Answer) -> Iterator[str]:
     yield f"After load and collection {plain_mib:.0f} MiB, {' and '.join(words)}: {how}."
 
 
-def _slower_on_kept_connections(answer: Answer) -> Latency | None:
-    """Return the response time of clients that reuse their connections, if it is longer."""
+def _is_slower_on_kept_connections(answer: Answer) -> bool:
     reused, new = answer.keep_alive, answer.best.p99
     if reused is None or new is None or reused.latency.quantile != new.quantile:
-        return None
-    return reused.latency if reused.latency.value > SAME_P99 * new.value else None
+        return False
+    return reused.latency.value > SAME_P99 * new.value
 
 
 def _on_keep_alive(answer: Answer) -> Iterator[str]:
@@ -506,7 +505,7 @@ def _on_keep_alive(answer: Answer) -> Iterator[str]:
     if reused is None or new is None or reused.latency.quantile != new.quantile:
         return
     found, requests = reused.latency, reused.requests
-    holds = found.value <= SAME_P99 * new.value and found.failed <= MOST_FAILED
+    holds = not _is_slower_on_kept_connections(answer) and found.failed <= MOST_FAILED
     failed = f", {percent(found.failed, 1)} fail" if found.failed > MOST_FAILED else ""
     words = f"On kept connections {_percentile(found)}{failed}"
     if holds:
