@@ -327,7 +327,7 @@ def option(name: str, value: str, parameters: Parameters) -> list[str]:
     raise UsageError(f"{name}={value!r} must be yes or no")
 
 
-CASE = """\
+CASE_PAGE = """\
 A case is SERVER/TASK, with the sizes of the server:
 
   3/sleep_sync              server 3, which is threads, with a task of offload list
@@ -347,7 +347,7 @@ OFFLOAD = Program(
         "Serve": ("run_server", "run_load_test"),
         "Maintain": ("baseline", "compare_runs"),
     },
-    {"case": CASE},
+    {"case": CASE_PAGE},
     **{
         "doctor": "can this machine measure now?",
         "advise path/to/shop.py:quote": "what to deploy for this function? In 90 s",

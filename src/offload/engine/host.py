@@ -231,7 +231,7 @@ def measure_noise() -> Noise:
     """Measure the noise for one second; the caller must run nothing else at the same time."""
     series = CounterSeries()
     late: list[float] = []
-    before = _cpu_times()
+    before = cpu_times()
     series.add(time.monotonic(), {**read_counters(), "own_s": time.process_time()})
     until = time.monotonic() + NOISE_S
     while (start := time.monotonic()) < until:
@@ -247,11 +247,14 @@ def measure_noise() -> Noise:
         None if steal is None else round(steal / (seconds * cores), 4),
         None if pressure is None else round(pressure / seconds, 4),
         round(sorted(late)[int(0.99 * (len(late) - 1))], 3),
-        _busiest_processes(before, _cpu_times(), seconds),
+        tuple(
+            f"{each.title[:-1]}, {each.cores:.1f} cores)"
+            for each in busiest_processes(before, cpu_times(), seconds)[:MOST_NAMED]
+        ),
     )
 
 
-def _cpu_times() -> dict[psutil.Process, tuple[str, float]]:
+def cpu_times() -> dict[psutil.Process, tuple[str, float]]:
     """Return the name and the CPU time in s of each process that can be read, except this one."""
     found = {}
     for process in psutil.process_iter(["name", "cpu_times"]):
@@ -261,21 +264,35 @@ def _cpu_times() -> dict[psutil.Process, tuple[str, float]]:
     return found
 
 
-def _busiest_processes(
-    before: dict[psutil.Process, tuple[str, float]],
-    after: dict[psutil.Process, tuple[str, float]],
+@dataclass(frozen=True)
+class BusyProcess:
+    """A process that used `cores` between two readings."""
+
+    name: str
+    pid: int
+    cores: float
+
+    @property
+    def title(self) -> str:
+        """Its name and its pid."""
+        return f"{escaped(self.name)} (pid {self.pid})"
+
+
+def busiest_processes(
+    before: Mapping[psutil.Process, tuple[str, float]],
+    after: Mapping[psutil.Process, tuple[str, float]],
     seconds: float,
-) -> tuple[str, ...]:
-    """Return the processes that used most CPU between two readings, the busiest one first."""
-    cpu = {
-        process: (used_s - before[process][1] if process in before else used_s) / seconds
-        for process, (_, used_s) in after.items()
-    }
-    busy = sorted((each for each in cpu if cpu[each] >= BUSY_CORES), key=lambda each: -cpu[each])
-    return tuple(
-        f"{escaped(after[each][0])} (pid {each.pid}, {cpu[each]:.1f} cores)"
-        for each in busy[:MOST_NAMED]
+) -> list[BusyProcess]:
+    """Return the processes that used CPU between two readings, the busiest one first."""
+    found = (
+        BusyProcess(
+            name,
+            process.pid,
+            (used_s - before[process][1] if process in before else used_s) / max(0.1, seconds),
+        )
+        for process, (name, used_s) in after.items()
     )
+    return sorted((each for each in found if each.cores >= BUSY_CORES), key=lambda p: -p.cores)
 
 
 # The speed of the CPUs: the durations of fixed work before a load.

@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import statistics
 import threading
 import time
@@ -23,11 +22,11 @@ from urllib.parse import urlsplit
 from offload import loads
 from offload.engine import host, intervals, processes, server, workload
 from offload.engine.application import Application
-from offload.engine.called_services import CalledServices
 from offload.engine.figures import little_ratio
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
-from offload.engine.host import CounterSeries, load_average
+from offload.engine.host import load_average
 from offload.engine.light_route import NO_PATHS, LightPaths, Prober
+from offload.engine.other_programs import ProgramSampler
 from offload.engine.processes import ResourceSampler
 from offload.engine.record import (
     Baseline,
@@ -248,8 +247,8 @@ def run(
             sampled.resources.between(*window),
             measured,
             tool,
-            _services_s(sampled.services, *window),
-            sampled.others,
+            sampled.programs.between(*window),
+            sampled.programs.others,
         ),
         _tasks(report),
         GilFacts(
@@ -356,8 +355,7 @@ class _SampledLoad:
     served: int | None
     pids: Sequence[int]
     own_calls: Sequence[int]
-    services: CounterSeries
-    others: Sequence[str]
+    programs: ProgramSampler
 
 
 def _run_sampled(
@@ -382,19 +380,15 @@ def _run_sampled(
         sampler,
         GilSampler(known) as gil_sampler,
         _sample_processes(watched, before, load.url) as own_calls,
-        _sample_services(pid, ours, load.url) as (services, others),
+        ProgramSampler(pid, ours, urlsplit(load.url).port) as programs,
     ):
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
     tried = _growth(tries, _tries(upstream))
-    return _SampledLoad(
-        ran, sampler, gil_sampler, tried, served, before, own_calls, services, others
-    )
+    return _SampledLoad(ran, sampler, gil_sampler, tried, served, before, own_calls, programs)
 
 
 BUILTIN = "builtin"
-SERVICES, SERVICES_EVERY_S = "services_s", 0.4  # s between two readings of called services
-SERVICES_AT = (0, 2, 6)  # readings before a search for new ones
 SAMPLE_EVERY_S = 0.25  # s between two samples of the connections to itself
 NOTE_EVERY, NOTE_S = 2, 1.0  # samples between two notes, and s until all are made
 
@@ -432,46 +426,6 @@ def _sample_processes(
     finally:
         ended.set()
         thread.join()
-
-
-@contextmanager
-def _sample_services(
-    pid: int | None, ours: Sequence[int], url: str
-) -> Iterator[tuple[CounterSeries, list[str]]]:
-    """Yield readings of the CPU time of the programs that a server calls on this machine.
-
-    The list has the busiest other programs, once the load has ended.
-    """
-    series, others = CounterSeries(), list[str]()
-    if pid is None:
-        yield series, others
-        return
-    called, ended = CalledServices(urlsplit(url).port), threading.Event()
-    known = {process.pid for each in ours for process in processes.tree(each)}
-
-    def watch() -> None:
-        for number in itertools.count():
-            series.add(time.monotonic(), {SERVICES: called.cpu_s()})
-            if ended.wait(SERVICES_EVERY_S):
-                return
-            if number in SERVICES_AT:
-                called.update(processes.tree(pid), known)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield series, others
-    finally:
-        ended.set()
-        thread.join()
-        series.add(time.monotonic(), {SERVICES: called.cpu_s()})
-        own = [process.pid for each in (pid, os.getpid()) for process in processes.tree(each)]
-        others += called.name_others([*known, *own], series.seconds)
-
-
-def _services_s(series: CounterSeries, began: float | None, ended: float | None) -> float | None:
-    window = None if began is None or ended is None else (began, ended)
-    return series.increase(SERVICES, window)
 
 
 def _output(ran: LoadRun, served: int | None) -> str:

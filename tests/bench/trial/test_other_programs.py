@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from offload.engine.called_services import CalledServices
+from offload.engine.other_programs import ProgramSampler
 from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
@@ -37,21 +37,21 @@ def started(code: str, *words: str) -> tuple[subprocess.Popen[str], str]:
 
 def test_the_cpu_time_of_a_called_service_is_counted() -> None:
     service, port = started(SERVICE)
-    called = CalledServices(None)
     client, _ = started(CLIENT, port)
+    members = [psutil.Process(client.pid)]
+    title = f"(pid {service.pid})"
     try:
-        members = [psutil.Process(client.pid)]
-        called.update(members, [service.pid])
-        assert called.pids == set()  # it is one of this tool's own
-        again = CalledServices(None)
-        again.update(members, [])
-        assert again.pids == {service.pid}
-        assert wait_until(lambda: again.cpu_s() >= 0.1)
-        assert not any(f"(pid {service.pid})" in name for name in again.name_others([], 0.1))
-        assert any(f"(pid {service.pid})" in name for name in called.name_others([], 0.1))
-        own = CalledServices(int(port))
-        own.update([psutil.Process(service.pid)], [])
-        assert own.pids == set()  # its clients are no services
+        with ProgramSampler(client.pid) as called:
+            assert wait_until(lambda: called.services)
+            assert wait_until(lambda: (called.between(None, None) or 0.0) >= 0.1)
+        assert {each.pid for each in called.services} == {service.pid}
+        assert not any(title in name for name in called.others)
+        ours = ProgramSampler(client.pid, [service.pid])
+        ours.update(members)
+        assert ours.services == set()  # it is counted elsewhere
+        clients = ProgramSampler(service.pid, port=int(port))
+        clients.update([psutil.Process(service.pid)])
+        assert clients.services == set()  # clients of the server are no services
     finally:
         for process in (client, service):
             process.kill()

@@ -1,0 +1,165 @@
+"""Which programs of this machine use CPU during a load: those that the server calls, and others.
+
+A database or a service beside the server uses CPU because of the load: it is no disturbance. The
+kernel reports both ends of each connection. A program of another user is known by the user of its
+socket, because only root may see the sockets of a process of somebody else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import psutil
+
+from offload.engine import host
+from offload.engine.host import CounterSeries
+from offload.engine.processes import CONNECTED, INODE, LISTEN, open_sockets, socket_messages, tree
+
+SERVICES = "services_s"  # the name of the counter
+EVERY_S = 0.4  # s between two readings
+SEARCHES = (0, 2, 6)  # readings before a search for services
+
+PORTS, ADDRESSES, UID, SOCKET_INODE = struct.Struct(">HH"), slice(8, 40), 64, 68
+MAPPED = b"\0" * 10 + b"\xff\xff"  # what an IPv6 socket has before an IPv4 address
+
+
+class ProgramSampler:
+    """The CPU use of the services that a server calls during a load, and of all other programs.
+
+    Without a `pid` nothing is read. `ours` are counted elsewhere: they and their children are
+    neither. `port` is the server's own.
+    """
+
+    def __init__(self, pid: int | None, ours: Sequence[int] = (), port: int | None = None) -> None:
+        self._pid, self._port = pid, port
+        self._ours = {process.pid for each in ours for process in tree(each)}
+        self._before: dict[psutil.Process, tuple[str, float]] = {}
+        self._ports: set[int] = set()  # of services that are known
+        self._series = CounterSeries()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._read_until_stopped, daemon=True)
+        self.services: set[psutil.Process] = set()
+        self.others: tuple[str, ...] = ()  # the busiest ones, once the load has ended
+
+    def __enter__(self) -> ProgramSampler:
+        if self._pid is not None:
+            self._before = host.cpu_times()
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pid is None:
+            return
+        self._stopped.set()
+        self._thread.join()
+        self._read()
+        own = {each.pid for pid in (self._pid, os.getpid()) for each in tree(pid)} | self._ours
+        own |= {each.pid for each in self.services}
+        found = host.busiest_processes(self._before, host.cpu_times(), self._series.seconds)
+        others = [each for each in found if each.pid not in own]
+        self.others = tuple(each.title for each in others[: host.MOST_NAMED])
+
+    def between(self, began: float | None, ended: float | None) -> float | None:
+        """Return the CPU time in s of the called services in a window of time.monotonic().
+
+        If `began` or `ended` is None, use all readings. None if nothing was read.
+        """
+        window = None if began is None or ended is None else (began, ended)
+        return self._series.increase(SERVICES, window)
+
+    def _read_until_stopped(self) -> None:
+        for number in itertools.count():
+            self._read()
+            if self._stopped.wait(EVERY_S):
+                return
+            if number in SEARCHES and self._pid is not None:
+                self.update(tree(self._pid))
+
+    def _read(self) -> None:
+        """Read the CPU time of the services since the load began, as far as they still run."""
+        used_s = 0.0
+        for process in self.services:
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                used_s += times.user + times.system - self._before.get(process, ("", 0.0))[1]
+        self._series.add(time.monotonic(), {SERVICES: used_s})
+
+    def update(self, members: Sequence[psutil.Process]) -> None:
+        """Find the services that the processes of the server call now.
+
+        A call takes about 20 ms, because it reads the open files of all processes.
+        """
+        this = psutil.Process()
+        without = {this, *members}
+        found = {each for each in self._find(members) if each.pid not in self._ours} - without
+        without |= {*this.children(recursive=True)}  # a service may have started this program
+        for process in [*self.services, *found]:
+            with suppress(psutil.Error):
+                found |= {*process.children(recursive=True)} - without
+        self.services |= found
+
+    def _find(self, members: Sequence[psutil.Process]) -> set[psutil.Process]:
+        """Return the processes at the other ends of connections to ports that are not known yet."""
+        own = {name for process in members for name in open_sockets(process.pid)}
+        try:
+            sockets = [*_sockets(CONNECTED)]
+            called = {
+                (each.remote, each.local)
+                for each in sockets
+                if each.name in own and each.local[1] != self._port
+            }
+            called = {ends for ends in called if ends[0][1] not in self._ports}
+            ports = {remote[1] for remote, _ in called}
+            found = [each for each in sockets if (each.local, each.remote) in called]
+            found += [each for each in _sockets(LISTEN) if each.local[1] in ports]
+        except (OSError, AttributeError, struct.error):  # another system, or not permitted
+            return set()
+        self._ports |= ports
+        return _owners([each for each in found if each.name not in own])
+
+
+class _Socket:
+    """A TCP socket: both its ends as (address, port), its owner, and its name in /proc/PID/fd."""
+
+    def __init__(self, family: int, body: bytes) -> None:
+        ports = PORTS.unpack_from(body, 4)
+        both = body[ADDRESSES]
+        addresses = [both[:16], both[16:]]
+        if family == socket.AF_INET:
+            addresses = [each[:4] for each in addresses]
+        self.local, self.remote = (
+            (address.removeprefix(MAPPED), port)
+            for address, port in zip(addresses, ports, strict=True)
+        )
+        self.uid = INODE.unpack_from(body, UID)[0]
+        self.name = f"socket:[{INODE.unpack_from(body, SOCKET_INODE)[0]}]"
+
+
+def _sockets(states: int) -> Iterator[_Socket]:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for body in socket_messages(family, states):
+            yield _Socket(family, body)
+
+
+def _owners(sockets: list[_Socket]) -> set[psutil.Process]:
+    """Return the processes that have sockets; of other users those of the same user."""
+    names = {each.name: each.uid for each in sockets}
+    found, seen = set[psutil.Process](), set[str]()
+    every = [*psutil.process_iter()] if sockets else []
+    for process in every:
+        if own := open_sockets(process.pid) & names.keys():
+            found.add(process)
+            seen |= own
+    hidden = {uid for name, uid in names.items() if name not in seen} - {0, os.getuid()}
+    for process in every if hidden else ():
+        with suppress(psutil.Error):
+            if process.uids().real in hidden:
+                found.add(process)
+    return found
