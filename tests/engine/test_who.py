@@ -158,12 +158,12 @@ def test_a_forked_process_is_not_where_its_parent_was() -> None:
     )
 
 
-def samples(**kinds: list[tuple[tuple[str, ...], int]]) -> Samples:
+def samples(cores: float | None = None, **kinds: list[tuple[tuple[str, ...], int]]) -> Samples:
     stacks = {
         kind: [Stack(1, "1", frames(*places), count) for places, count in kinds.get(kind, [])]
         for kind in ("holding", "running", "every")
     }
-    return Samples(dict.fromkeys(stacks, 100), **stacks)
+    return Samples(dict.fromkeys(stacks, 100), **stacks, cores=cores)
 
 
 def test_threads_that_wait_for_the_gil_of_a_line_do_not_hide_it() -> None:
@@ -180,6 +180,21 @@ def test_threads_that_wait_for_the_gil_of_a_line_do_not_hide_it() -> None:
         HotLine("spin", "x.py", 2, 0.95, who.HOLDS, "thread pool"),
         HotLine("read", "x.py", 9, 0.125, who.WAITS, "thread pool"),
     )
+
+
+@pytest.mark.parametrize(
+    ("sleeping", "doing", "share"),
+    [(5400, who.WAITS, 0.844), (50, who.COMPUTES, 1.0)],
+    ids=["most of them wait", "all of them compute"],
+)
+def test_threads_that_wait_for_a_cpu_do_not_compute(
+    sleeping: int, doing: str, share: float
+) -> None:
+    line = (*WORKER, "order@/a/x.py:2")
+    own = samples(1.5, running=[(line, 1000)], every=[(line, 1000 + sleeping)])
+    [found] = who.find_lines(own, Path("/a"))
+    assert found.doing == doing
+    assert found.share == share
 
 
 def test_cold_lines_of_a_function_count_for_its_hottest_line() -> None:

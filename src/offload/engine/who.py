@@ -38,6 +38,7 @@ import psutil
 from offload import loads
 from offload.engine import server_reports
 from offload.engine.application import HotLine, Who
+from offload.engine.processes import ProcessTree
 from offload.errors import UserError
 from offload.loads import Load, Window
 from offload.registry import places
@@ -52,7 +53,7 @@ Endpoints = Mapping[tuple[str, str], str]  # file and function: "route" or "depe
 MOST = 3  # lines in the result
 LEAST = 0.02  # share of a line in the result; a guess
 OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
-OFTEN = 0.15  # part of a line's samples in which it holds the GIL or computes; a guess
+OFTEN = 0.15  # part of a line's time in which it holds the GIL or computes; a guess
 LONG = 0.5  # share of the time in which it holds the GIL, while many threads wait; a guess
 
 
@@ -83,13 +84,23 @@ class Stack:
 class Samples:
     """The stacks of a window: of GIL holders, of running and of all threads.
 
-    `rounds` is the number of times that each process was sampled, for each of them.
+    `rounds` is the number of times that each process was sampled, for each of them. `cores` is the
+    CPU time that all processes used, in s per s; None if it is unknown.
     """
 
     rounds: Mapping[str, int]
     holding: Sequence[Stack]
     running: Sequence[Stack]
     every: Sequence[Stack]
+    cores: float | None = None
+
+    @property
+    def on_cpu(self) -> float:
+        """The part of the running threads that had a CPU: the others were waiting for one."""
+        running = sum(stack.count for stack in self.running) / self.rounds["running"]
+        if self.cores is None or not running:
+            return 1.0
+        return min(1.0, self.cores / running)
 
 
 # 1. Parse
@@ -299,6 +310,7 @@ def find_lines(
             counts.holding / samples.rounds["holding"] / max(1, len(pids["holding"])),
             counts.running / samples.rounds["running"],
             counts.every / samples.rounds["every"],
+            samples.on_cpu,
         )
         for frame, counts in merged.items()
     }
@@ -318,12 +330,16 @@ def find_lines(
 
 @dataclass(frozen=True)
 class Rates:
-    """The mean number of threads that are in a line: per process on a loop or with its GIL."""
+    """The mean number of threads that are in a line: per process on a loop or with its GIL.
+
+    `on_cpu` is the part of the running threads that had a CPU.
+    """
 
     loop: float
     holding: float
     running: float
     every: float
+    on_cpu: float
 
     def describe(self, threads: float) -> tuple[str, float]:
         """Return what the line does, and its share; `threads` run the user's code on average.
@@ -334,9 +350,11 @@ class Rates:
             return BLOCKS, min(1.0, self.loop)
         if self.holding >= min(OFTEN * self.every, LONG):
             return HOLDS, min(1.0, self.holding)
-        if self.running - self.holding >= OFTEN * self.every:
-            return COMPUTES, min(1.0, self.running - self.holding)
-        return WAITS, min(1.0, max(0.0, self.every - self.running) / threads)
+        computing = self.on_cpu * max(0.0, self.running - self.holding)
+        sleeping = max(0.0, self.every - self.running)
+        if computing >= OFTEN * (computing + sleeping):
+            return COMPUTES, min(1.0, computing)
+        return WAITS, min(1.0, sleeping / threads)
 
 
 def merge_small_lines(lines: Mapping[Frame, Counts]) -> dict[Frame, Counts]:
@@ -406,6 +424,22 @@ def sample(
 
 def sample_stacks(pid: int) -> Samples | str:
     """Sample the stacks of a process and its children, or return why they cannot be sampled."""
+    before_s, began = _cpu_s(pid), time.monotonic()
+    found = _sample_by_tool(pid)
+    after_s, lasted_s = _cpu_s(pid), time.monotonic() - began
+    if isinstance(found, str) or before_s is None or after_s is None:
+        return found
+    return replace(found, cores=max(0.0, after_s - before_s) / lasted_s)
+
+
+def _cpu_s(pid: int) -> float | None:
+    """Return the CPU time of a process and its children so far; None if it is unknown."""
+    with suppress(UserError):
+        return ProcessTree(pid).cpu_s()
+    return None
+
+
+def _sample_by_tool(pid: int) -> Samples | str:
     if (python := find_python(pid)) is not None and has_sampler(python):
         return run_own_sampler(python, pid)
     if (program := find_py_spy()) is None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from offload.causes import who as who_in_words
 from offload.engine.application import Who
 from offload.engine.server import hold_for
-from offload.engine.who import COMPUTES, WAITS
 from offload.registry import catalog, places
 from offload.studies.advise import costs, probe_measurement
 from offload.studies.advise.choice import LOOP_S
@@ -39,21 +38,6 @@ class Function:
         return costs.estimate_from_probe(self.probe)
 
     @property
-    def lines(self) -> Who | None:
-        """Its lines: of a call that waits for most of its time, none computes for most of it.
-
-        On a busy machine, threads that wait for a CPU may be sampled as if they computed.
-        """
-        call, found = self.probe.call, self.who
-        if found is None or call.cpu_s >= call.wall_s / 2:
-            return found
-        lines = (
-            replace(line, doing=WAITS) if line.doing == COMPUTES and line.share > 0.5 else line
-            for line in found.lines
-        )
-        return replace(found, lines=tuple(lines))
-
-    @property
     def alone_s(self) -> float:
         """The time of one call in s."""
         return self.probe.call.wall_s
@@ -70,7 +54,7 @@ class Function:
             f"A call alone takes {seconds(call.wall_s)}: {seconds(call.cpu_s)} of CPU and "
             f"{seconds(call.wait_s)} of waiting{holds}."
         )
-        yield from who_in_words.sentences(self.lines)
+        yield from who_in_words.sentences(self.who)
         yield from self._left_out()
 
     def _left_out(self) -> Iterator[str]:
@@ -99,7 +83,7 @@ class Function:
 
     def values(self) -> dict[str, Any]:
         """Return the values of its own in the JSON object."""
-        return {"alone_s": self.alone_s, **who_in_words.values(self.lines)}
+        return {"alone_s": self.alone_s, **who_in_words.values(self.who)}
 
 
 def measure(case: Case, question: Question) -> Function:
