@@ -1,6 +1,12 @@
-"""Format quantities as text for people; no program parses these texts."""
+"""Name quantities and format them as text for people; no program parses these texts."""
 
 from __future__ import annotations
+
+# The heads of columns in tables, HTML and the live page; results_files.DEFINITIONS explains them
+CASE = "Server/task"
+USERS, WORKERS = "Users", "Workers"
+RATE, RESPONSE, MEMORY = "Rate", "Response", "Memory"
+GIL_HELD, LOOP_LAG = "GIL held", "Loop lag"
 
 
 def percent(share: float, digits: int = 0, sign: str = "") -> str:

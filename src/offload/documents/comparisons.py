@@ -137,7 +137,7 @@ def window_warnings(cases: ComparedCases) -> list[str]:
 
 
 AT_CEILING = 0.95  # share of the ceiling, above which the pool is the limit
-EFFECTS_HEAD = ("Task", "GIL held", "Threads", "Processes", "Processes : threads")
+EFFECTS_HEAD = ("Task", units.GIL_HELD, "Threads", "Processes", "Processes : threads")
 EFFECTS_DEFINITIONS = (
     "GIL held: the share of the run time of a single task in which it holds the GIL.",
     "Threads, Processes: completed requests per second, with the same number of workers.",
@@ -319,7 +319,7 @@ def _compare_rows(threads: Row, processes: Row) -> Comparison:
 
 # One Python with its GIL on and off
 
-ON_AND_OFF_HEAD = ("Server/task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
+ON_AND_OFF_HEAD = (units.CASE, units.WORKERS, "GIL on", "GIL off", "off : on", units.MEMORY)
 ON_AND_OFF_DEFINITIONS = (
     "Workers: threads of one process; with prefork, processes with one thread each.",
     "GIL on, GIL off: completed requests per second of the same build, with PYTHON_GIL=1 and =0.",

@@ -226,9 +226,9 @@ MEMORY = Quantity(
     _memory,
     is_log=False,
     caption="Peak memory",
-    column="Memory",
-    definition=DEFINITIONS["Memory"],
-    further=("Workers", lambda row: row.first.server.workers),
+    column=units.MEMORY,
+    definition=DEFINITIONS[units.MEMORY],
+    further=(units.WORKERS, lambda row: row.first.server.workers),
 )
 GIL = Quantity(
     "gil",
@@ -236,18 +236,18 @@ GIL = Quantity(
     _gil,
     share_text,
     is_log=False,
-    caption="GIL held",
-    column="GIL held",
-    definition=DEFINITIONS["GIL held"],
+    caption=units.GIL_HELD,
+    column=units.GIL_HELD,
+    definition=DEFINITIONS[units.GIL_HELD],
 )
 LAG = Quantity(
     "lag",
     "Delay of the event loop under load, p99, in ms",
     _lag,
     caption="Delay of the event loop",
-    column="Loop lag",
+    column=units.LOOP_LAG,
     definition="how late a 10 ms timer of the server's event loop was under load, p99",
-    further=("Users", lambda row: row.first.case.users),
+    further=(units.USERS, lambda row: row.first.case.users),
 )
 QUANTITIES = (RATE, P99, MEMORY, GIL, LAG)
 

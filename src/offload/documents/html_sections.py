@@ -68,7 +68,7 @@ from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.errors import StorageError
 from offload.registry import catalog
-from offload.units import percent, seconds
+from offload.units import CASE, USERS, percent, seconds
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def table(
     )
 
 
-CASE, REQUESTED = "Server/task", "Requested"
+REQUESTED = "Requested"
 OPEN_LOOP = (
     f"{REQUESTED}: the rate at which requests were sent, whether or not others were answered."
 )
@@ -334,13 +334,13 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
                 text("; ".join(notices)),
             )
         )
-    head = (CASE, "Users", REQUESTED, "Rate", "From", "To", "Interval", "Rounds")
+    head = (CASE, USERS, REQUESTED, units.RATE, "From", "To", "Interval", "Rounds")
     own = table(
         f"Requests per second{name}",
         (*head, "Long run", "Its tool", "Ceiling", "Ceiling by", "Reached", "Warnings"),
         rows,
         [
-            *(f"{word}: {results_files.DEFINITIONS[word]}." for word in (CASE, "Users", "Rate")),
+            *(f"{word}: {results_files.DEFINITIONS[word]}." for word in (CASE, USERS, units.RATE)),
             OPEN_LOOP,
         ],
     )
@@ -360,9 +360,9 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
         return None
     own = table(
         f"Response times{name}",
-        (CASE, "Users", REQUESTED, *TIMES),
+        (CASE, USERS, REQUESTED, *TIMES),
         rows,
-        [f"Mean: {results_files.DEFINITIONS['Response']}.", OPEN_LOOP],
+        [f"Mean: {results_files.DEFINITIONS[units.RESPONSE]}.", OPEN_LOOP],
     )
     return Panel(own, latency_picture(group), run.command)
 
@@ -467,7 +467,7 @@ def ratio_panels(run: MeasuredRun) -> Iterator[Panel]:
             )
             for pair in pairs
         ]
-        head = ("Server/task", *VERDICT_HEAD, "Conclusion")
+        head = (CASE, *VERDICT_HEAD, "Conclusion")
         own = table("Ratio of the rates without and with the GIL", head, rows)
         yield Panel(own, on_off_picture(pairs), run.command)
 
@@ -497,7 +497,8 @@ def _effects_table(found: Sequence[Effect], name: str) -> Table:
         )
         for effect, what in zip(found, comparisons.describe_effects(found), strict=True)
     ]
-    head = ("Task", *VERDICT_HEAD, *comparisons.EFFECTS_HEAD[1:4], "Workers", "Users", "Conclusion")
+    counts = (units.WORKERS, USERS)
+    head = ("Task", *VERDICT_HEAD, *comparisons.EFFECTS_HEAD[1:4], *counts, "Conclusion")
     return table(f"{html_charts.EFFECTS_TITLE}{name}", head, rows, comparisons.EFFECTS_DEFINITIONS)
 
 
@@ -582,7 +583,7 @@ def _section(
     if not values:
         return None
     rows = [(text(case), *(_cell(value) for value in own)) for case, own in values.items()]
-    own = table(f"{title}, by run", ("Case", *(run.name for run in runs)), rows, [ABOUT])
+    own = table(f"{title}, by run", (CASE, *(run.name for run in runs)), rows, [ABOUT])
     bands = _bands(values, runs)
     picture = None
     if sum(len(band.lines) for band in bands) <= MOST_LINES:

@@ -51,6 +51,7 @@ from offload.engine import journal
 from offload.engine.figures import Comparison, rate_of, speed_change
 from offload.engine.record import LONG, TEST, Record, average_by_round, select_for_rate
 from offload.errors import CANNOT_LOAD, printable
+from offload.units import CASE, GIL_HELD, LOOP_LAG, MEMORY, RATE, RESPONSE, USERS
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:
@@ -153,14 +154,13 @@ def _output(record: Record) -> str:
     return f"{title}\n{'=' * len(title)}\n{output.rstrip()}\n"
 
 
-LABEL = "Server/task"
 DEFINITIONS = {
-    LABEL: "the case, as offload measure has it, and other settings of its server",
-    "Users": "each waits for a response before its next request",
-    "Rate": "completed requests per second, with the 95 % interval over rounds of fresh servers",
-    "Response": "the mean time of a request, including its wait for other requests",
-    "Memory": "the peak memory of all processes of the server (PSS: shared pages count once)",
-    "GIL held": "the share of the run time of a single task in which it holds the GIL",
+    CASE: "the case, as offload measure has it, and other settings of its server",
+    USERS: "each waits for a response before its next request",
+    RATE: "completed requests per second, with the 95 % interval over rounds of fresh servers",
+    RESPONSE: "the mean time of a request, including its wait for other requests",
+    MEMORY: "the peak memory of all processes of the server (PSS: shared pages count once)",
+    GIL_HELD: "the share of the run time of a single task in which it holds the GIL",
 }
 REQUESTED = (
     "Requested: the rate at which requests were sent, whether or not others were answered; the "
@@ -180,12 +180,12 @@ def summary_table(rows: Sequence[Row]) -> str:
         )
         for n, row in enumerate(rows)
     ]
-    return render_table([LABEL, *(column[0] for column in columns)], lines)
+    return render_table([CASE, *(column[0] for column in columns)], lines)
 
 
 def summary_definitions(rows: Sequence[Row]) -> str:
     """Define each column of the table in a line."""
-    shown = [LABEL, *(column[0] for column in _columns(rows))]
+    shown = [CASE, *(column[0] for column in _columns(rows))]
     lines = [f"{name}: {DEFINITIONS[name]}." for name in shown]
     if any(row.first.case.asked_rate is not None for row in rows):
         lines.append(REQUESTED)
@@ -195,13 +195,13 @@ def summary_definitions(rows: Sequence[Row]) -> str:
 def _columns(rows: Sequence[Row]) -> list[list[str]]:
     """Return the columns after the first one, each with its head; omit columns without values."""
     columns = {
-        "Users": [str(row.first.case.users) for row in rows],
-        "Rate": [rate_text(row) if row.problem is None else "not available" for row in rows],
-        "Response": [time_text(row.response_mean_s) for row in rows],
-        "Memory": [memory_text(row.memory_pss_mib) for row in rows],
-        "GIL held": [share_text(row.gil_hold) for row in rows],
+        USERS: [str(row.first.case.users) for row in rows],
+        RATE: [rate_text(row) if row.problem is None else "not available" for row in rows],
+        RESPONSE: [time_text(row.response_mean_s) for row in rows],
+        MEMORY: [memory_text(row.memory_pss_mib) for row in rows],
+        GIL_HELD: [share_text(row.gil_hold) for row in rows],
     }
-    always = ("Users", "Rate")
+    always = (USERS, RATE)
     for number, row in enumerate(rows):
         for name in columns.keys() - {*always} if row.problem is not None else ():
             columns[name][number] = "-"
@@ -217,17 +217,17 @@ def _detail(row: Row, settings: str) -> str:
 
 
 WIDE_HEAD = (
-    "Case",
-    "Users",
-    "Rate",
+    CASE,
+    USERS,
+    RATE,
     "Published tool",
     "Availability",
-    "Response",
-    "Memory",
+    RESPONSE,
+    MEMORY,
     "Failed",
     "Overflows",
-    "Loop lag",
-    "GIL held",
+    LOOP_LAG,
+    GIL_HELD,
     "Ceiling",
 )
 WIDE_EXPLAINED = """\
@@ -328,7 +328,7 @@ def _part(cells: Mapping[PythonLine, Mapping[str, str]], columns: Sequence[str])
         )
         for line, own in cells.items()
     ]
-    return render_table(("Case", "Users", *map(_head, columns)), lines)
+    return render_table((CASE, USERS, *map(_head, columns)), lines)
 
 
 def _line_of(record: Record) -> PythonLine:
@@ -372,7 +372,7 @@ def _fitting(
         texts = [[_head(name), *(line.get(name, "-") for line in cells.values())] for name in own]
         texts.append([_head(column), *(line.get(column, "-") for line in cells.values())])
         first = max(len(f"{server}/{task}") for server, task, *_ in cells)
-        if own and first_column([["Users"], *texts]) < min(first, MOST):
+        if own and first_column([[USERS], *texts]) < min(first, MOST):
             yield own
             own = []
         own = [*own, column]

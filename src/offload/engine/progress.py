@@ -29,9 +29,9 @@ from offload.engine.figures import estimate_rate, find_disturbance, median_of, r
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, Record, RunRecords, average_by_round, dataclass_from
 from offload.suites import Case
-from offload.units import number, percent
+from offload.units import CASE, GIL_HELD, LOOP_LAG, RATE, number, percent
 
-HEAD = ("Case", "Phase", "Rounds", "Rate per s (95 % interval)", "GIL held", "Loop lag p99")
+HEAD = (CASE, "Phase", "Rounds", f"{RATE} per s (95 % interval)", GIL_HELD, f"{LOOP_LAG} p99")
 NUMBERS = (2, 4, 5)  # the columns that are aligned to the right
 UNKNOWN = "-"
 
