@@ -12,7 +12,7 @@ from offload import options
 from offload.errors import RunError
 from offload.registry.catalog import is_application
 from offload.studies import PlannedStudy, Run
-from offload.units import counted, number
+from offload.units import GIL_HELD, LOOP_LAG, MEMORY, RESPONSE, counted, number
 
 UNKNOWN = "-"
 
@@ -126,13 +126,13 @@ def _figures(row: Row) -> Iterator[tuple[str, str, str]]:
     from offload.documents.rows import memory_text, share_text, time_or_more, time_text
 
     bound, lag = row.at_least_s, row.loop_lag_p99_ms
-    yield "Response", time_text(row.response_mean_s), "mean, with the wait for other requests"
+    yield RESPONSE, time_text(row.response_mean_s), "mean, with the wait for other requests"
     for name, share in (("p50", 0.5), ("p99", 0.99)):
         meaning = f"of the response times: {share:.0%} are shorter".replace("%", " %")
         yield name, time_or_more(row.quantile(share), bound), meaning
-    yield "Memory", memory_text(row.memory_pss_mib), "peak of all processes (PSS)"
-    yield "GIL held", share_text(row.gil_hold), "share of the run time of a single task"
-    yield "Loop lag", UNKNOWN if lag is None else f"{lag:.1f} ms", "delay of the event loop, p99"
+    yield MEMORY, memory_text(row.memory_pss_mib), "peak of all processes (PSS)"
+    yield GIL_HELD, share_text(row.gil_hold), "share of the run time of a single task"
+    yield LOOP_LAG, UNKNOWN if lag is None else f"{lag:.1f} ms", "delay of the event loop, p99"
 
 
 STUDY = Measure()
