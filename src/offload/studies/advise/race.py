@@ -55,6 +55,8 @@ MOST_MEMORY = 0.8  # share of the memory that these servers may need
 SHARES = (0.5, 0.8)  # of the slowest round of the best two: a slow minute is in the reserve
 LOAD_S, WARM_S, PASSES = 3.0, 0.3, 4  # of an open loop; only the last share is loaded repeatedly
 EACH_LOAD_S = LOAD_S + WARM_S + 0.5  # with its start and end
+LEAST_LOADS_S = 2 * EACH_LOAD_S + 2.0  # one load of each of the best two, with their servers
+ROUND_S = 2.5  # usual time of a set-up in a round, with the start and end of its server
 MOST_SEEDS, MOST_ARRIVALS = 64, 65_000  # simulated for typical arrivals: 60 ms
 KEEP_ALIVE_S = 6.0
 PRELOAD_LOAD_S, PRELOAD_S = 2.0, 4.0  # of preloaded processes; with the start of their server
@@ -177,6 +179,7 @@ class Race:
                 if self.is_brief:
                     self._measure_briefly(candidates, upstream)
                     return
+                candidates = candidates[: self._most_setups(FEWEST, ROUND_S)]
                 self._report_time(candidates)
                 self.measure(1, candidates, upstream)
                 self._raise_users(upstream)
@@ -374,7 +377,12 @@ class Race:
         ]
         new = [each for each in self.prior.neighbours(leader.setup) if each not in setups]
         kept.sort(key=lambda setup: setup != leader.setup)
-        return [*kept[:MOST_CANDIDATES], *new[:NEIGHBOURS]][: MOST_CANDIDATES + 1]
+        most = min(MOST_CANDIDATES + 1, self._most_setups(FEWEST - 1, self._each_s))
+        return [*kept[:MOST_CANDIDATES], *new[:NEIGHBOURS]][:most]
+
+    def _most_setups(self, rounds: int, each_s: float) -> int:
+        """Return how many set-ups a number of rounds has time for: at least two."""
+        return max(2, int((self._left_s - LEAST_LOADS_S) / (rounds * each_s)))
 
     def _is_behind(self, each: Evidence, leader: Evidence) -> bool:
         """Whether a set-up is slower and larger, and its response times are not asked for."""
@@ -404,7 +412,7 @@ class Race:
             self.report(f"response times of {names} at {rates[-1]:.4g}/s")
             left_s = self._left_s - self._last_loads_s - len(new) * self._start_s
             passes = int(left_s / (len(new) * EACH_LOAD_S)) - len(rates) + 1
-            loads = [*rates[:-1], *rates[-1:] * max(1, min(PASSES, passes))]
+            loads = [*(rates[:-1] if passes > 0 else []), *rates[-1:] * max(1, min(PASSES, passes))]
             arrivals = [Arrivals(rate, "poisson") for rate in loads]
             seeds = typical_seeds(arrivals, slowest, self.seed)
             self.load([each.setup for each in new], arrivals, LOAD_S, upstream, seeds)
@@ -420,7 +428,7 @@ class Race:
     def _measure_keep_alive(self, upstream: Upstream | None) -> None:
         """Load the choice by clients that reuse their connections, as often as by others."""
         found = self.choice()
-        if found is None or not found.best.latencies:
+        if found is None or not found.best.latencies or self._left_s < 0:
             return
         self.report(f"{found.best.setup.name} on kept connections: {KEEP_ALIVE_S:.0f} s")
         case = replace(self.cases[self._case_index(found.best.setup)], keep_alive=True)
@@ -436,6 +444,8 @@ class Race:
         """
         found = self.choice()
         if found is None or found.best.setup.processes == 1 or not found.best.latencies:
+            return
+        if self._left_s < 0:
             return
         if not catalog.find_server(found.best.setup.server).can_preload:
             return
