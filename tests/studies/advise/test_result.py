@@ -91,7 +91,7 @@ def test_a_percentile_that_differs_between_loads_has_its_range() -> None:
     known = Latency(100.0, 0.99, 0.05, 0.04, 0.059)
     assert answer._latency(known) == "p99 is 50 ms"
     varies = Latency(100.0, 0.95, 0.05, 0.03, 0.06)
-    assert answer._latency(varies) == "p95 is 50 ms (30 ms to 60 ms in single loads)"
+    assert answer._latency(varies) == "p95 is 50 ms (30 ms to 60 ms)"
 
 
 def test_the_buffers_of_threads_are_no_leak() -> None:

@@ -90,7 +90,7 @@ class Answer:
 
     @property
     def serve(self) -> str:
-        """What serves the chosen set-up, in one word: run_server:threads,TASK,processes=2."""
+        """What serves the chosen set-up, in one word: run_server:3,TASK,processes=2."""
         return case_of(self.best.setup, self.case, self.case.users).command
 
     @property
@@ -313,7 +313,7 @@ def _carries(answer: Answer) -> Iterator[str]:
 def _latency(found: Latency) -> str:
     """Return a percentile in words, with its range over the loads if they differ much."""
     varies = found.high > SAME_P99 * found.low
-    ends = f" ({seconds(found.low)} to {seconds(found.high)} in single loads)" if varies else ""
+    ends = f" ({seconds(found.low)} to {seconds(found.high)})" if varies else ""
     return f"{P_NAMES[found.quantile]} is {seconds(found.value)}{ends}"
 
 
@@ -502,6 +502,8 @@ def _is_slower_on_kept_connections(answer: Answer) -> bool:
 def _on_keep_alive(answer: Answer) -> Iterator[str]:
     """Yield whether the response times hold if clients reuse their connections."""
     reused, new = answer.keep_alive, answer.best.p99
+    if reused is None and new is not None and not answer.is_interrupted:
+        yield "Kept connections were not loaded: a larger budget= has time for them."
     if reused is None or new is None or reused.latency.quantile != new.quantile:
         return
     found, requests = reused.latency, reused.requests

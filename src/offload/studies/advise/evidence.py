@@ -77,8 +77,9 @@ class Setup:
 
 @dataclass(frozen=True)
 class Latency:
-    """A percentile of response times at one request rate, in s, with its 95 % interval.
+    """A percentile of response times at one request rate, in s.
 
+    `low` and `high` are the range of the loads, and at least the 95 % interval of the percentile.
     `quantile` is 0.99, or the largest one beyond which there are 10 responses. `failed` is the
     share of requests that failed.
     """

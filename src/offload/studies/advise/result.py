@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -25,6 +26,7 @@ ALONE = 0  # the round in which one process of one server is measured, for its c
 SWITCHES = 1  # the block in which a set-up is measured with and without switches
 BEYOND = 10  # responses that a percentile needs beyond it
 QUANTILES = (0.99, 0.95, 0.9, 0.5)
+Z_95 = 1.96  # standard deviations of a normal 95 % interval
 LEAST_LEAK, LEAST_LEAK_MIB = 0.1, 16.0  # growth by a leak: more than both; guesses
 THREAD_MIB = 1.0  # growth until each thread has its buffers; 0.6 MiB with SQLite and urllib
 STEADY = 0.5  # share of the mean growth that the last one has at least
@@ -233,14 +235,20 @@ def _latency(rate: float, loads: Sequence[Record]) -> Latency | None:
     value = figures.histogram_quantile(counts, share, at_least_s)
     if value is None:
         return None
-    each_s = [s for one in histograms if (s := figures.histogram_quantile(one, share, at_least_s))]
+    margin = Z_95 * math.sqrt(share * (1 - share) / total)  # of the binomial distribution
+    ends = [
+        figures.histogram_quantile(counts, min(1.0, share + m), at_least_s)
+        for m in (-margin, margin)
+    ]
+    loads_s = [figures.histogram_quantile(one, share, at_least_s) for one in histograms]
+    each_s = [value, *(found for found in (*loads_s, *ends) if found)]
     failed = sum(each.result.failures or 0 for each in loads)
     return Latency(
         rate,
         share,
         value,
-        min(value, *each_s),
-        max(value, *each_s),
+        min(each_s),
+        max(each_s),
         figures.histogram_quantile(counts, 0.5, at_least_s),
         figures.histogram_quantile(counts, 0.95, at_least_s),
         failed / max(1, failed + total),
