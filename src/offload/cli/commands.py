@@ -284,6 +284,7 @@ def _measure(
     from offload import loads
     from offload.documents import results_files
     from offload.engine import journal, running_servers
+    from offload.engine.load_phase import BUILTIN
     from offload.engine.progress import live
     from offload.errors import printable
 
@@ -304,10 +305,9 @@ def _measure(
     if form == "json":
         print(results_files.rows_as_json([record]), end="")
     else:
-        print(
-            f"{results_files.shortened_output(record.load.output)}\n\n"
-            f"{printable(results_files.load_test_text(record))}\nrecorded in {path}"
-        )
+        if tool != BUILTIN:  # its output has only the figures that the table has
+            print(f"{results_files.shortened_output(record.load.output)}\n")
+        print(f"{printable(results_files.load_test_text(record))}\nrecorded in {path}")
     if record.problem is not None or not record.result.completed:
         what = record.problem or f"no request was completed: check the responses of {shown}"
         raise RunError(str(what))
@@ -348,11 +348,11 @@ def resume(
     unfinished = journal.load_plan(folder)
     study = studies.find_study(unfinished.suite)
     arguments.one_of("format", format, *study.formats)
-    if unfinished.is_masked:
-        what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"
-        raise UsageError(what, "start a new run by its command")
     with study.reserve():
         if journal.is_due(unfinished, folder):
+            if unfinished.is_masked:
+                what = f"{folder.name} sends a header, a body or a parameter that its file lacks"
+                raise UsageError(what, "start a new run by its command")
             if any(case.placement.hosts for case in unfinished.cases):
                 hosts.connect()
             runner.check(unfinished)

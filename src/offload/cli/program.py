@@ -49,6 +49,14 @@ REPLACED = {  # options of the last release, and what to write instead
     ("run_server", "isolate"): "use dask_isolate=",
 }
 
+OTHER_NAMES = {  # of options in other programs
+    "seconds": "time",
+    "duration": "time",
+    "clients": "users",
+    "concurrency": "users",
+    "threads": "workers",
+}
+
 
 class Exit(Exception):
     """End a command with a message on stderr and an exit code."""
@@ -311,6 +319,8 @@ def find_parameter(command: str, name: str, names: Collection[str], program: str
         return name
     if fix := REPLACED.get((command, name)):
         raise UsageError(f"{command} has no {name}= any more", fix)
+    if (own := OTHER_NAMES.get(name)) in names:
+        raise UsageError(f"{command} has no {name}=", f"use {own}=")
     shown = name.partition(":")[0]  # what follows it may be a secret: --Authorization: secret
     raise unknown(f"the parameters of {command}", shown, [*names], f"{program} {command} --help")
 

@@ -374,7 +374,8 @@ def case_label(record: Record) -> str:
 
 def case_name(record: Record) -> str:
     """Return a case as the command line has it, and its settings: `threads/file_sync workers=8`."""
-    parts = (first_cell(record, WIDTH).first, request_of(record), origin_of(record))
+    cell = first_cell(record, WIDTH)
+    parts = (cell.first, cell.settings, request_of(record), origin_of(record))
     return " ".join(part for part in parts if part)
 
 

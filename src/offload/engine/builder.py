@@ -263,7 +263,7 @@ def _detect(record: Record) -> Iterator[Flag]:
     busy = record.load.busy
     if busy is not None and busy > CLIENT_BOUND:
         used = f"{record.load.driver} used {percent(busy)} of the CPU it can use"
-        yield Flag("client-bound", used, "use driver=h2load")
+        yield Flag("client-bound", used, "send the load from another machine: from=")
     if _breaks_littles_law(record):
         ratio = record.result.little_ratio
         yield Flag("little", f"rate x mean / users is {ratio}, not 1", "users waited elsewhere")

@@ -197,7 +197,7 @@ class GilUnavailable(Exception):
 def gil_addresses(facts: Mapping[str, object]) -> tuple[GilAddress, ...]:
     """Return the addresses of the GILs of a server's tasks: its workers' GILs, or its own.
 
-    Raise Unavailable with the reason that the server reported.
+    Raise GilUnavailable with the reason that the server reported.
     """
     workers = facts.get("worker_gil_addresses")
     return tuple(

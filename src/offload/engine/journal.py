@@ -21,6 +21,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from dataclasses import replace as replaced
 from datetime import UTC, datetime
@@ -648,8 +649,9 @@ def newest_unfinished() -> Path:
     for folder in sorted(planned, key=lambda path: path.name, reverse=True):
         if is_example(folder) or not has_plan(folder):
             continue
-        if is_due(load_plan(folder), folder):
-            return folder
+        with suppress(StorageError):  # it has another plan, or records that cannot be read
+            if is_due(load_plan(folder), folder):
+                return folder
     raise StorageError(f"no unfinished run in {RESULTS}", "start one by offload run_all_load_tests")
 
 

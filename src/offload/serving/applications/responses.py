@@ -80,7 +80,7 @@ def misdirected() -> Answer:
 
 
 def too_many_headers() -> Answer:
-    """Return 431: the request has more than `deadlines.HEADERS` headers."""
+    """Return 431: the request has more than `limits.HEADERS` headers."""
     return _plain(431, f"at most {limits.HEADERS} headers are allowed")
 
 

@@ -50,7 +50,7 @@ class _Closed(HTTPMessageDelegate):
 
 
 class LimitedHandler(RequestHandler):
-    """Disconnects a client that has not received its response after deadlines.RESPONSE."""
+    """Disconnects a client that has not received its response after limits.RESPONSE."""
 
     def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> asyncio.Future[None]:
         """Send the response; Tornado calls this also for the errors that it responds to itself."""

@@ -1,4 +1,4 @@
-"""GIL figures of a record: the formulas of `models.gil`, applied to its times and samples."""
+"""GIL figures of a record: the formulas of formulas.py, applied to its times and samples."""
 
 from __future__ import annotations
 
