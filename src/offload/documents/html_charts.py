@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from offload import units
-from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Ratio, Ratios, claim_tables, comparisons
+from offload.documents import (
+    BAD,
+    GOOD,
+    PLAIN,
+    UNCLEAR,
+    Curve,
+    Ratio,
+    Ratios,
+    claim_tables,
+    comparisons,
+)
 from offload.documents.comparisons import Effect, OnAndOff, RunComparison
 from offload.documents.pictures import (
     BLUE,
@@ -25,7 +35,6 @@ from offload.documents.pictures import (
     Axis,
     Band,
     Bands,
-    Curve,
     Ends,
     Key,
     Layout,
@@ -81,29 +90,25 @@ INTERVALS = "The lines are 95 % intervals."
 PUBLISHED_KEYS = (Key("here", CIRCLE, BLUE), Key("published", DIAMOND, ORANGE))
 
 
-def compared_picture(run: RunComparison) -> Picture:
+def compared_picture(run: RunComparison) -> Picture | None:
     """Draw the ratio of two cases."""
     verdict, (one, other) = run.comparison.verdict, run.names
-    ratio = verdict.ratio or 0.0
-    figure = units.ratio(ratio, verdict.low, verdict.high)
-    mark = Mark(ratio, f"{other} : {one}: {figure}", colour=_colour(TONES.get(verdict.outcome)))
-    band = Band(_label(other), (Line((mark,), figure, verdict.low, verdict.high),), f"over {one}")
-    ends = _ends(("slower", "faster"))
-    drawn = Bands([band], ratio_axis(_values([band])), reference=1.0, ends=ends).svg
-    return Picture(drawn, f"Rate of {other}, relative to {one}", INTERVALS)
+    ratio, tone = verdict.ratio or 0.0, TONES.get(verdict.outcome, PLAIN)
+    words = units.ratio(ratio, verdict.low, verdict.high)
+    found = Ratio(other, words, ratio, verdict.low, verdict.high, tone)
+    title, sides = f"Rate of {other}, relative to {one}", ("slower", "faster")
+    return ratios_picture(Ratios(title, (found,), INTERVALS, sides))
 
 
 def ratios_picture(chart: Ratios) -> Picture | None:
     """Draw ratios with their intervals; None if there are none, or too many."""
     found = []
     for each in chart.ratios:
-        title = (
-            f"{each.name}, here: {each.words}" if each.published else f"{each.name}: {each.words}"
-        )
-        colour = BLUE if each.published else _colour(each.tone)
-        marks = [Mark(each.value, title, colour=colour)]
+        here, colour = f"{each.name}: {each.words}", _colour(each.tone)
+        marks = [Mark(each.value, here, colour=colour)]
         if each.published:
             value, words = each.published
+            marks = [Mark(each.value, f"{each.name}, here: {each.words}")]
             marks.append(Mark(value, f"{each.name}, published: {words}", DIAMOND, ORANGE))
         lines = (Line(tuple(marks), each.words, each.low, each.high),)
         found.append(Band(_label(each.name), lines))
@@ -137,24 +142,19 @@ def on_off_picture(pairs: Sequence[OnAndOff]) -> Picture | None:
 
 def claims_picture(found: Sequence[ClaimVerdict]) -> Picture | None:
     """Draw the measured ratio of each claim beside the published one; None without ratios."""
-    bands = []
-    for verdict in found:
-        if verdict.here is None or not verdict.unit.startswith("x"):
+    ratios = []
+    for each in found:
+        if each.here is None or not each.unit.startswith("x"):
             continue
-        published, here = claim_tables.figures(verdict)
-        marks = [Mark(verdict.here, f"{verdict.claim}, here: {here}")]
-        if verdict.published is not None:
-            title = f"{verdict.claim}, published: {published}"
-            marks.append(Mark(verdict.published, title, DIAMOND, ORANGE))
-        figure = units.ratio(verdict.here, verdict.low, verdict.high)
-        bands.append(
-            Band(_label(verdict.claim), (Line(tuple(marks), figure, verdict.low, verdict.high),))
+        words, (published, _) = (
+            units.ratio(each.here, each.low, each.high),
+            claim_tables.figures(each),
         )
-    if not bands or len(bands) > MOST_BANDS:
-        return None
-    scale = ratio_axis(_values(bands))
-    drawn = Bands(bands, scale, keys=PUBLISHED_KEYS, reference=1.0).svg
-    return Picture(drawn, "Claimed ratios and those measured here", INTERVALS)
+        known = None if each.published is None else (each.published, published)
+        ratios.append(Ratio(each.claim, words, each.here, each.low, each.high, published=known))
+    return ratios_picture(
+        Ratios("Claimed ratios and those measured here", tuple(ratios), INTERVALS)
+    )
 
 
 @dataclass(frozen=True)
@@ -351,14 +351,14 @@ def _label(text: str) -> str:
 
 
 MOST_PLACES = 240  # points of a curve over time
-SPEED = {"python_s": ("Python", BLUE), "memory_s": ("memory", ORANGE)}
+SPEED = {"python_s": "Python", "memory_s": "memory"}
 
 
 def machine_speed(records: Sequence[Record]) -> Picture | None:
     """Draw the speed of the machine during a run, relative to its median."""
     found = [
-        Curve(name, tuple(_downsample(places)), colour)
-        for field, (name, colour) in SPEED.items()
+        Curve(name, tuple(_downsample(places)))
+        for field, name in SPEED.items()
         if len(places := [*_speeds(records, field)]) > 1
     ]
     if not found:

@@ -45,12 +45,8 @@ from offload.documents.html_sections import (
     text,
 )
 from offload.documents.pictures import (
-    BLUE,
-    PALETTE,
-    Curve,
     Picture,
     Plane,
-    Point,
     inline_pictures,
     linear_axis,
     plain_label,
@@ -281,23 +277,14 @@ def _chart_panel(chart: Chart, command: str | None) -> Panel:
 
 
 def _picture(chart: Chart) -> Picture:
-    lines = [
-        Curve(each.name, each.places, colour)
-        for each, colour in zip(chart.curves, PALETTE, strict=False)
-    ]
-    xs = [each.x for each in chart.spots]
     plane = Plane(
-        linear_axis(xs, plain_label),
+        linear_axis([each.x for each in chart.spots], plain_label),
         linear_axis([*_ends(chart)], plain_label),
         chart.x_title,
         chart.y_title,
     )
-    colours = {place: curve.colour for curve in lines for place in curve.places}
-    points = [
-        Point(s.x, s.y, s.words, s.low, s.high, s.name, colours.get((s.x, s.y), BLUE))
-        for s in chart.spots
-    ]
-    return Picture(plane_svg(plane, points, lines, chart.rule), chart.title, chart.about)
+    drawn = plane_svg(plane, chart.spots, chart.curves, chart.rule)
+    return Picture(drawn, chart.title, chart.about)
 
 
 def _ends(chart: Chart) -> Sequence[float]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from offload.documents import Curve, Spot
 from offload.errors import printable
 
 # Medium lightness: visible on white and on black. The style of a page may replace them.
@@ -565,31 +566,6 @@ NAME_GAP = 9  # px between a point and its name
 
 
 @dataclass(frozen=True)
-class Point:
-    """A value at `x` with its interval, if it has one; `title` is the value as text.
-
-    `name` is written beside it, where no other name is.
-    """
-
-    x: float
-    y: float
-    title: str
-    low: float | None = None
-    high: float | None = None
-    name: str = ""
-    colour: str = BLUE
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A line through (x, y), named in the legend."""
-
-    name: str
-    places: tuple[tuple[float, float], ...]
-    colour: str = GREY
-
-
-@dataclass(frozen=True)
 class Plane:
     """Both axes with their titles."""
 
@@ -604,26 +580,36 @@ class Plane:
 
 
 def plane_svg(
-    plane: Plane, points: Sequence[Point], curves: Sequence[Curve], at: float | None = None
+    plane: Plane, spots: Sequence[Spot], curves: Sequence[Curve], at: float | None = None
 ) -> Element:
-    """Return a picture, with a vertical rule at `at` on the x axis."""
+    """Return a picture, with a vertical rule at `at` on the x axis.
+
+    A spot that a curve goes through has its colour.
+    """
+    colours = [PALETTE[number % len(PALETTE)] for number in range(len(curves))]
+    through = {
+        place: colour
+        for curve, colour in zip(curves, colours, strict=True)
+        for place in curve.places
+    }
+    coloured = [(spot, through.get((spot.x, spot.y), BLUE)) for spot in spots]
     found = [*_axes(plane)]
     if at is not None:
         x, _ = plane.place(at, plane.y.low)
         found.append(line_element((x, TOP), (x, PLANE_HEIGHT), width=2.0))
     found += [
-        path_element([plane.place(*place) for place in curve.places], curve.colour)
-        for curve in curves
+        path_element([plane.place(*place) for place in curve.places], colour)
+        for curve, colour in zip(curves, colours, strict=True)
     ]
-    for point in points:
-        if point.low is not None and point.high is not None:
-            ends = plane.place(point.x, point.low), plane.place(point.x, point.high)
-            found.append(line_element(*ends, point.colour, 4.0))
+    for spot, colour in coloured:
+        if spot.low is not None and spot.high is not None:
+            ends = plane.place(spot.x, spot.low), plane.place(spot.x, spot.high)
+            found.append(line_element(*ends, colour, 4.0))
     found += [
-        mark_element(*plane.place(point.x, point.y), SHAPES[0], point.colour, point.title)
-        for point in points
+        mark_element(*plane.place(spot.x, spot.y), SHAPES[0], colour, spot.words)
+        for spot, colour in coloured
     ]
-    found += [*_names(plane, points), *_titles(plane, curves)]
+    found += [*_names(plane, spots), *_titles(plane, curves, colours)]
     return svg_element(PLANE_WIDTH, PLANE_HEIGHT + PLANE_FOOT, found)
 
 
@@ -638,20 +624,20 @@ def _axes(plane: Plane) -> Iterator[Element]:
     yield text_element((LEFT + right) / 2, PLANE_HEIGHT + 36, plane.x_title, anchor="middle")
 
 
-def _names(plane: Plane, points: Sequence[Point]) -> Iterator[Element]:
-    """Yield the names of points, each at the first side where it covers no name and no point."""
-    places = [plane.place(point.x, point.y) for point in points]
+def _names(plane: Plane, spots: Sequence[Spot]) -> Iterator[Element]:
+    """Yield the names of spots, each at the first side where it covers no name and no spot."""
+    places = [plane.place(spot.x, spot.y) for spot in spots]
     taken = [(x - NAME_GAP / 2, y + 4, float(NAME_GAP)) for x, y in places]
-    for point in points:
-        if not point.name:
+    for spot in spots:
+        if not spot.name:
             continue
-        x, y = plane.place(point.x, point.y)
-        width = LETTER * len(point.name)
+        x, y = plane.place(spot.x, spot.y)
+        width = LETTER * len(spot.name)
         ends = (x + NAME_GAP, x - NAME_GAP - width)
         sides = [(left, y + dy) for dy in (4, -14, 22, -28, 36) for left in ends]
         left, base = next((side for side in sides if _is_free(side, width, taken)), sides[0])
         taken.append((left, base, width))
-        yield text_element(left, base, point.name)
+        yield text_element(left, base, spot.name)
 
 
 def _is_free(
@@ -666,10 +652,11 @@ def _is_free(
     )
 
 
-def _titles(plane: Plane, curves: Sequence[Curve]) -> Iterator[Element]:
+def _titles(plane: Plane, curves: Sequence[Curve], colours: Sequence[str]) -> Iterator[Element]:
     """Yield the title of the y axis above it, and the names of the curves at the right."""
     yield text_element(0, 14, plane.y_title)
     x = float(PLANE_WIDTH)
-    for curve in reversed([curve for curve in curves if curve.name]):
-        yield text_element(x, 14, f"\u2014 {curve.name}", colour=curve.colour, anchor="end")
-        x -= LETTER * len(curve.name) + 36
+    for curve, colour in reversed([*zip(curves, colours, strict=True)]):
+        if curve.name:
+            yield text_element(x, 14, f"\u2014 {curve.name}", colour=colour, anchor="end")
+            x -= LETTER * len(curve.name) + 36

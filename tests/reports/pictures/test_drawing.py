@@ -8,20 +8,18 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
+from offload.documents import Curve, Spot
 from offload.documents.pictures import (
-    ORANGE,
     PALETTE,
     SEVERAL,
     SHAPES,
     Band,
     Bands,
-    Curve,
     Key,
     Line,
     Mark,
     Picture,
     Plane,
-    Point,
     inline_pictures,
     linear_axis,
     log_axis,
@@ -116,8 +114,8 @@ def test_a_curve_has_its_points_its_model_and_its_rule() -> None:
         "workers",
         "requests/s",
     )
-    points = [Point(n, 10.0 * n, f"{n} workers", 9.0 * n, 11.0 * n) for n in (1, 2, 4)]
-    model = Curve("knee", ((1.0, 10.0), (4.0, 40.0), (16.0, 40.0)), ORANGE)
+    points = [Spot(n, 10.0 * n, f"{n} workers", 9.0 * n, 11.0 * n) for n in (1, 2, 4)]
+    model = Curve("knee", ((1.0, 10.0), (4.0, 40.0), (16.0, 40.0)))
     root = drawn(Picture(plane_svg(plane, points, [model], at=4.0), "t", "d"))
     assert titles(root) == ["1 workers", "2 workers", "4 workers"]
     circles = [(float(e.attrib["cx"]), float(e.attrib["cy"])) for e in root.iter(f"{SVG}circle")]
