@@ -45,7 +45,7 @@ REPORTS = "tests/reports/test_[!c]*.py"
 AREAS = {  # files to mutate, and their tests, fastest first
     "src/offload/engine/intervals.py": ("tests/bench/stats/test_*.py",),
     "src/offload/engine/decisions.py": ("tests/bench/stats/test_*.py",),
-    "src/offload/studies/gil/formulas.py": ("tests/bench/stats/models/test_*.py",),
+    "src/offload/studies/gil/figures.py": ("tests/bench/stats/models/test_*.py",),
     "src/offload/engine/record.py": (
         "tests/bench/records/test_journal*.py",
         "tests/bench/records/test_record*.py",

@@ -115,7 +115,7 @@ def test_pairs_that_are_resolved_decide_and_not_h(
     word: str, hold: float | None, expected: str
 ) -> None:
     found = cost(verdict=replace(UNRESOLVED, outcome=word, ratio=1.4), gil_hold=hold)
-    assert next(advice.sentences(found)).startswith(expected)
+    assert next(advice.task_sentences(found)).startswith(expected)
 
 
 def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
@@ -203,9 +203,9 @@ def test_a_long_hold_has_the_same_advice_as_a_late_loop(
 @pytest.mark.parametrize("alone", [{"slots": 1}, {"gil_utilisation": 0.5}])
 def test_a_hold_that_no_thread_requested_to_end_is_no_call_into_c(alone: dict[str, Any]) -> None:
     found = cost(verdict=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.015, **alone)
-    assert "waiting" not in " ".join(advice.sentences(found))
+    assert "waiting" not in " ".join(advice.task_sentences(found))
     found = cost(verdict=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.025, **alone)
-    assert "do not release the GIL" in " ".join(advice.sentences(found))
+    assert "do not release the GIL" in " ".join(advice.task_sentences(found))
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_hold_that_no_thread_requested_to_end_is_no_call_into_c(alone: dict[st
 )
 def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, expected: str) -> None:
     found = cost(verdict=replace(UNRESOLVED, outcome=word), gil_hold=0.05)
-    sentences = " ".join(advice.sentences(found))
+    sentences = " ".join(advice.task_sentences(found))
     assert (expected in sentences, "use threads" in sentences, sentences.count("move")) == (
         True,
         False,
@@ -255,13 +255,13 @@ def test_a_small_loss_of_a_task_that_hardly_holds_the_gil_is_not_its_cost(
     ratio: float, hold: float, expected: str
 ) -> None:
     verdict = Verdict(decisions.FASTER, ratio, 1.01, 1.3, 10, 0, 0.01)
-    assert next(advice.sentences(cost(verdict=verdict, gil_hold=hold))).startswith(expected)
+    assert next(advice.task_sentences(cost(verdict=verdict, gil_hold=hold))).startswith(expected)
 
 
 @pytest.mark.parametrize("hold_s", [0.001, None])
 def test_a_loop_that_is_late_but_not_by_the_gil_is_no_reason_to_leave(hold_s: float | None) -> None:
     free = {"gil_hold": 0.01, "gil_utilisation": 0.1, "gil_hold_p75_s": hold_s}
-    sentences = [*advice.sentences(cost(verdict=UNRESOLVED, **free))]
+    sentences = [*advice.task_sentences(cost(verdict=UNRESOLVED, **free))]
     assert sentences[0].endswith("threads are as fast as processes: use threads.")
     assert sentences[1:] == [
         "The event loop was delayed, probably by a lack of CPU, not by the GIL."
@@ -292,13 +292,13 @@ def test_a_python_without_a_gil_has_no_advice_on_the_task(
 ) -> None:
     free = {"gil_hold": rho, "gil_utilisation": rho, "gil_hold_p75_s": None}
     found = cost(verdict=verdict, interpreter=FREE_THREADED, **free)
-    assert [*advice.sentences(found)][: 1 + len(more)] == [HAS_NONE, *more]
+    assert [*advice.task_sentences(found)][: 1 + len(more)] == [HAS_NONE, *more]
     assert "use threads" not in text_of(found)
     assert "move" not in text_of(found)
 
 
 def test_advice_that_does_not_follow_is_omitted() -> None:
-    [sentence] = advice.sentences(cost(verdict=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
+    [sentence] = advice.task_sentences(cost(verdict=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
     assert sentence.endswith("use threads.")
 
 
@@ -306,7 +306,7 @@ def test_a_disturbed_measurement_has_no_advice() -> None:
     found = cost(verdict=replace(CLEAR, outcome=decisions.DISTURBED))
     flag = Flag("disturbed", "other processes used 50 % of the CPU", "end the other processes")
     cases = replace(found.cases, comparison=replace(found.cases.comparison, disturbed=flag))
-    assert [*advice.sentences(replace(found, cases=cases))] == [f"No verdict: {flag}."]
+    assert [*advice.task_sentences(replace(found, cases=cases))] == [f"No verdict: {flag}."]
 
 
 def test_an_import_that_turned_the_gil_on_is_reported() -> None:

@@ -54,7 +54,7 @@ def test_a_record_has_the_share_of_the_gil_of_each_process_and_its_clocks(name: 
     assert record.tasks.wall_s is not None and record.tasks.alone_cpu_s is not None
     found = gil_figures(record)
     assert found.wait_share is not None and found.inflation is not None
-    assert record.tasks.wall_s > 0 and found.speed_up is not None
+    assert record.tasks.wall_s > 0
     assert from_line(to_line(record)).gil == record.gil
 
 

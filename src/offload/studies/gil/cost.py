@@ -17,8 +17,7 @@ from offload.engine.record import Record, RunRecords, dataclass_from
 from offload.engine.server import hold_for
 from offload.errors import RunError, StorageError
 from offload.studies.gil.direct_calls import SpeedUp, direct, least_s, speed_ups
-from offload.studies.gil.figures import Gil, gil_figures
-from offload.studies.gil.formulas import cost
+from offload.studies.gil.figures import Gil, cost, gil_figures
 from offload.suites import Case
 
 KINDS = ("threads", "processes")  # of workers that call the task directly

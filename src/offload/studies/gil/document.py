@@ -9,7 +9,7 @@ from offload.causes import who
 from offload.documents import Document, comparisons, lines
 from offload.documents.rows import gil_enabled_by, python_name
 from offload.engine.record import Record
-from offload.studies.gil import advice, application_advice
+from offload.studies.gil import advice
 from offload.studies.gil.cost import GilCost
 from offload.studies.gil.direct_calls import SpeedUp
 
@@ -118,8 +118,8 @@ def _compared(result: GilCost) -> str:
 def sentences(result: GilCost) -> Iterator[str]:
     """Return a sentence for each conclusion from the figures."""
     if result.window.application.kind is not None:
-        return application_advice.sentences(result)
-    return advice.sentences(result)
+        return advice.application_sentences(result)
+    return advice.task_sentences(result)
 
 
 def _count(window: Record, noun: str, ending: str = "s") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offload.engine.load_phase import blocked_time
-from offload.studies.gil import formulas
+from offload.studies.gil import figures
 
 
 def test_what_is_neither_cpu_nor_queue_alone_is_blocked() -> None:
@@ -14,37 +14,25 @@ def test_what_is_neither_cpu_nor_queue_alone_is_blocked() -> None:
 
 
 def test_the_wait_share_is_what_is_left_of_the_wall_time() -> None:
-    assert formulas.wait_share(w_n=4.0, c_n=1.0, q_n=0.5, b=0.5) == 0.5
-    assert formulas.wait_share(w_n=1.0, c_n=1.0, q_n=0.0, b=0.1) == 0.0
+    assert figures.wait_share(w_n=4.0, c_n=1.0, q_n=0.5, b=0.5) == 0.5
+    assert figures.wait_share(w_n=1.0, c_n=1.0, q_n=0.0, b=0.1) == 0.0
 
 
 def test_inflation_is_cpu_among_others_by_cpu_alone() -> None:
-    assert formulas.inflation(c_n=3.0, c_1=2.0) == 1.5
-
-
-def test_four_threads_of_pure_python_do_as_much_as_one() -> None:
-    assert formulas.speed_up(4, gamma=formulas.wait_share(4.0, 1.0, 0.0, 0.0), kappa=1.0) == 1.0
-    assert formulas.speed_up(4, gamma=0.0, kappa=1.0) == 4.0
-
-
-@pytest.mark.parametrize("c_n", [1.0, 1.5, 3.0])
-def test_the_speed_up_is_that_of_wall_times_when_nothing_blocks(c_n: float) -> None:
-    gamma = formulas.wait_share(w_n=8.0, c_n=c_n, q_n=0.0, b=0.0)
-    assert formulas.speed_up(4, gamma, formulas.inflation(c_n, 1.0)) == pytest.approx(4 * 1.0 / 8.0)
+    assert figures.inflation(c_n=3.0, c_1=2.0) == 1.5
 
 
 def test_the_cost_is_what_threads_lack_of_processes() -> None:
-    assert formulas.cost(rate_threads=25, rate_processes=100) == 0.75
-    assert formulas.cost(rate_threads=110, rate_processes=100) == pytest.approx(-0.1)
+    assert figures.cost(rate_threads=25, rate_processes=100) == 0.75
+    assert figures.cost(rate_threads=110, rate_processes=100) == pytest.approx(-0.1)
 
 
 def test_what_cannot_be_is_refused() -> None:
     for impossible in (
-        lambda: formulas.wait_share(0, 0, 0, 0),
-        lambda: formulas.inflation(float("nan"), 1),
-        lambda: formulas.inflation(1, 0),
-        lambda: formulas.speed_up(4, 1.1, 1),
-        lambda: formulas.cost(1, 0),
+        lambda: figures.wait_share(0, 0, 0, 0),
+        lambda: figures.inflation(float("nan"), 1),
+        lambda: figures.inflation(1, 0),
+        lambda: figures.cost(1, 0),
     ):
         with pytest.raises(ValueError):
             impossible()
