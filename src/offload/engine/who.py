@@ -685,10 +685,10 @@ def run_own_sampler(python: str, pid: int) -> Samples | str:
         kind, _, rest = line.partition(" ")
         stacks.get(kind, []).append(rest)
     rounds = max(map(int, stacks["rounds"]), default=0)
-    parsed = [parse_py_spy("\n".join(stacks[kind]), pid) for kind in KINDS]
-    if not parsed[-1]:
+    holding, running, every = (parse_py_spy("\n".join(stacks[kind]), pid) for kind in KINDS)
+    if not every:
         return NO_SAMPLES.format(pid=pid)
-    return Samples(dict.fromkeys(KINDS, rounds), *parsed)
+    return Samples(dict.fromkeys(KINDS, rounds), holding, running, every)
 
 
 def find_python(pid: int) -> str | None:

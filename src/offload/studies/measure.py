@@ -96,6 +96,7 @@ class Measure(PlannedStudy[Options, "Row"]):
             ("Figure", "Value", "Meaning"),
             tuple(row for row in _figures(result) if row[1] != UNKNOWN),
             lines(
+                *_missed_target(result),
                 *conditions([result]).splitlines(),
                 *notes.collect_notes([result]),
             ),
@@ -119,6 +120,20 @@ def _why_not(row: Row, problem: str) -> str:
     if row.problem is None:
         problem = "no request was completed"
     return diagnosis.explain(row.records, problem)
+
+
+def _missed_target(row: Row) -> Iterator[str]:
+    """Yield how wide the interval is, if it is wider than its target."""
+    from offload.engine.intervals import target_half_width
+    from offload.units import percent
+
+    found, trial = row.estimate, row.first.trial
+    if found is None or found.half_width is None:
+        return
+    target = trial.target or target_half_width(found.value, trial.quick)
+    if found.half_width > target:
+        half, wanted = percent(found.half_width, 1), percent(target, 1)
+        yield f"The interval is +-{half}, not +-{wanted}: no more rounds are measured."
 
 
 def _figures(row: Row) -> Iterator[tuple[str, str, str]]:

@@ -10,6 +10,7 @@ from offload.documents import html_charts, results_files
 from offload.documents.pictures import PALETTE
 from offload.engine import journal
 from offload.engine.record import TEST
+from offload.units import CASE
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.html.pages import (
@@ -31,7 +32,7 @@ BOTH = ("example-graphene_django", "example-requests_aiohttp")
 def test_each_value_of_each_run_is_in_a_column_of_its_own() -> None:
     found = tables(example_root(*BOTH))
     rates = found["Requests per second, by run"]
-    assert [*rates[0]] == ["Case", *BOTH]
+    assert [*rates[0]] == [CASE, *BOTH]
     for name in BOTH:
         results = results_files.run_values(journal.read(committed(name)))
         assert isinstance(results["rows"], list)
@@ -78,7 +79,7 @@ def test_rows_of_the_same_case_are_all_shown() -> None:
     one, other = written("one", *tests), written("other", *tests[:2])
     rows = tables(parsed(rendered(one, other)))["Requests per second, by run"]
     name = "threads/xml, 25 users, {} requested".format
-    assert [words(row["Case"]) for row in rows] == [
+    assert [words(row[CASE]) for row in rows] == [
         name("10/s"),
         name("20/s"),
         f"{name('20/s')} (2)",

@@ -49,7 +49,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
             progress = read_progress(folder / "run")
             reported.append(line if progress is None else f"{progress.step}: {line}")
 
-        found = study.advise(case, question, folder / "run", report, budget_s=0.0)
+        found = study.advise(case, question, folder / "run", report, budget_s=30.0)
     return replace(found, disturbed=None), folder / "run", reported
 
 
@@ -57,7 +57,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
 def test_a_call_that_waits_goes_to_threads_and_the_rate_is_loaded(answered: Answered) -> None:
     found, folder, reported = answered
     assert found.strategy == "threads"
-    assert found.best.setup.slots in (4, 8)  # the cheapest ones for 50/s, with 8 users
+    assert found.best.setup.slots in (2, 4, 8)  # the cheapest ones for 50/s, with 8 users
     assert 60 < (found.best.capacity or 0) < 400
     assert found.required is not None
     assert found.required.rate == 50.0
