@@ -47,6 +47,7 @@ WORKER_ENDED = "worker_ended"
 MEMORY_LIMIT = "memory_limit"  # its rule stands in memory.py
 NO_PROGRESS = "no_progress"
 FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
+REQUEST_FORKS = "request_forks"  # the same
 
 
 def find_own_pool_wait(of: Figures) -> Cause | None:
@@ -141,9 +142,15 @@ def _is_held_long(pool: PoolUse, of: Figures) -> bool:
 
 
 def find_worker_fails(of: Figures) -> Cause | None:
-    """The requests of one process fail, and those of the others do not."""
+    """The requests of one process fail, and those of the others do not.
+
+    Or all requests of the only process fail since a moment within the window.
+    """
     for record in reversed((*of.failed, *of.records)):
         found = [each for each in record.application.failing.processes if each.requests >= ENOUGH]
+        if len(found) == 1 and load_fails(record) and _fails_since_a_moment(found[0]):
+            share = found[0].failed / found[0].requests
+            return Cause(WORKER_FAILS, share, FAILS, limit=1, facts=found[0])
         if len(found) < 2:
             continue
         worst = max(found, key=lambda each: each.failed / each.requests)
@@ -153,6 +160,10 @@ def find_worker_fails(of: Figures) -> Cause | None:
         if share >= FAILS and failed <= WORKS * served:
             return Cause(WORKER_FAILS, share, FAILS, limit=len(found), facts=worst)
     return None
+
+
+def _fails_since_a_moment(one: ProcessFailures) -> bool:
+    return ENOUGH <= one.failed < one.requests and (one.failing_s or 0.0) >= SOON_S
 
 
 def find_worker_ended(of: Figures) -> Cause | None:
@@ -275,6 +286,8 @@ def _describe_slots_kept(cause: Cause, _: int) -> str:
 def _describe_worker_fails(cause: Cause, _: int) -> str:
     failing_s = cause.facts.failing_s if isinstance(cause.facts, ProcessFailures) else None
     since_s = failing_s or 0.0
+    if cause.limit == 1:
+        return f"all requests fail from {seconds(since_s)} of the load on, and before most did not"
     since = "" if since_s < SOON_S else f", all of them from {seconds(since_s)} on"
     return (
         f"one of {cause.limit} processes fails: {percent(cause.value or 0.0)} of its requests"
@@ -322,7 +335,7 @@ RULES = (
         _describe_stuck_threads,
         "a thread cannot be cancelled: set a timeout inside that call, such as that of its socket",
         is_per_process=True,
-        is_symptom_of=frozenset({FORK_WITH_THREADS}),
+        is_symptom_of=frozenset({FORK_WITH_THREADS, REQUEST_FORKS}),
         is_failure=True,
     ),
     Rule(
@@ -340,6 +353,7 @@ RULES = (
         _describe_worker_fails,
         "look at what this process keeps between requests, such as a broken connection, and "
         "replace that after an error",
+        is_symptom_of=frozenset({OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, SLOTS_KEPT}),
         is_failure=True,
     ),
     Rule(

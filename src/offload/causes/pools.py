@@ -23,6 +23,7 @@ from offload.causes.failures import (
 )
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
+from offload.engine import who
 from offload.engine.application import PoolUse
 from offload.engine.record import Record
 from offload.errors import escaped
@@ -39,6 +40,7 @@ RESOLVES = 0.5  # share of busy threads that resolve host names
 WAITS = 0.5  # share of the time inside the application that is not CPU time
 SHARED, SEVERAL = 1.5, 4  # times the rate of one process, which so many would multiply
 NEAR = 0.85  # share of what CPU, users and workers allow: then nothing else limits the rate
+LEAST_IDLE = 0.2  # share of the CPU: with less, a larger pool carries hardly more
 HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
@@ -66,9 +68,22 @@ class SharedByProcesses:
 
 
 def find_default_executor(of: Figures) -> Cause | None:
-    """All threads of asyncio's default executor are in use, and calls wait for one."""
+    """All threads of asyncio's default executor are in use, and calls wait for one.
+
+    If calls in it take longer than a request alone, they may be those of background tasks, or wait
+    for something else: whether more threads carry more is then measured.
+    """
     pool = find_limiting_pool(of)
-    return None if pool is None or pool.kind != DEFAULT else _cause(DEFAULT_EXECUTOR, pool)
+    if pool is not None:
+        return _cause(DEFAULT_EXECUTOR, pool) if pool.kind == DEFAULT else None
+    if not of.records or not execution.is_idle(of) or execution.find_loop_blocked(of) is not None:
+        return None
+    full = [
+        each
+        for each in of.records[-1].application.threads.pools
+        if each.kind == DEFAULT and (each.full or 0.0) >= HELD and _is_waited_for(each)
+    ]
+    return replace(_cause(DEFAULT_EXECUTOR, full[0]), needs_gain=True) if full else None
 
 
 def find_waits_elsewhere(of: Figures) -> Cause | None:
@@ -91,7 +106,8 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
     if of.ceiling is not None and of.ceiling.reached_high >= NEAR:
         return None  # requests take as long on average as those of a single user
     at_once = max(1, round(of.rate * of.alone_s))
-    return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once)
+    waits = of.hottest if of.hottest and of.hottest.doing in (who.WAITS, who.AWAITS) else None
+    return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once, line=waits)
 
 
 def mark_shared(cause: Cause, one: float, rates: Mapping[int, float]) -> Cause:
@@ -116,14 +132,22 @@ def find_limiting_pool(of: Figures) -> PoolUse | None:
     stretch = of.signs.stretch
     if not of.records or not of.rate or not of.alone_s or stretch is None:
         return None
-    if (
-        execution.find_loop_blocked(of) is not None
-        or (of.signs.cpu_utilisation or 0.0) >= execution.SATURATED
-    ):
+    if execution.find_loop_blocked(of) is not None or _idle_cpu(of.records[-1]) < LEAST_IDLE:
         return None
     is_limit = _is_limit if stretch >= DELAYED else _is_kept_full
     found = [pool for pool in of.records[-1].application.threads.pools if is_limit(pool, of)]
     return min(found, key=lambda pool: pool.limit or 0, default=None)
+
+
+def _idle_cpu(record: Record) -> float:
+    """Return the share of the machine's CPU that nothing uses: what a larger pool could use."""
+    cores, host = record.environment.get("cores"), record.resources.host
+    if not isinstance(cores, int) or not record.result.elapsed_s:
+        return 1.0
+    tool = (record.load.cpu_s or 0.0) / record.result.elapsed_s
+    used = (record.resources.cores_used or 0.0) + tool
+    others = (host.others_cpu, host.services_cpu, host.steal)
+    return 1 - used / cores - sum(each or 0.0 for each in others)
 
 
 def _is_limit(pool: PoolUse, of: Figures) -> bool:
@@ -246,7 +270,7 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
         return (
             "requests wait for neither the CPU nor the GIL, but for another resource, such as "
             f"{what}: with {counted(users, 'user')} a request takes {cause.value or 0.0:.3g} times "
-            "as long as alone"
+            f"as long as alone{_place(cause)}"
         )
     name = "" if pool.name is None else f"{escaped(pool.name)}, "
     article = "an" if pool.kind[0] in "aeiou" else "a"
@@ -257,6 +281,12 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
     size = str(pool.limit) if unit is None else counted(pool.limit or 0, unit)
     what = f"{name}{article} {pool.kind} of {size}"
     return f"requests wait for {what}: all are in use for {share} of the time{_waiting(cause)}"
+
+
+def _place(cause: Cause) -> str:
+    if (line := cause.line) is None:
+        return ""
+    return escaped(f", most of the time in {line.function} ({line.file}:{line.line})")
 
 
 def _remedy_waits_elsewhere(cause: Cause) -> str:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from offload.causes.failures import FORK_WITH_THREADS, WORKER_ENDED, WORKER_FAILS
+from offload.causes.failures import (
+    FORK_WITH_THREADS,
+    REQUEST_FORKS,
+    WORKER_ENDED,
+    WORKER_FAILS,
+)
 from offload.causes.figures import Figures
 from offload.causes.pools import find_limiting_pool
 from offload.causes.rules import Cause, Rule
@@ -25,7 +30,6 @@ SLOWER_PROCESS = 3.0  # times as long inside the application as in another proce
 FEWEST_REQUESTS = 30  # of a process, from which its time inside is known
 FORKS_PER_REQUEST = 0.1
 
-REQUEST_FORKS = "request_forks"
 UNEVEN_PROCESSES = "uneven_processes"
 MOST_NAMED = 3  # threads
 
@@ -232,6 +236,7 @@ RULES = (
         find_request_forks,
         _describe_request_forks,
         "start processes by spawn or forkserver, or keep a pool of them",
+        is_failure=True,
     ),
     Rule(
         UNEVEN_PROCESSES,

@@ -1,4 +1,4 @@
-"""The lines that hold the GIL, block the event loop or wait: in words, and as values for JSON."""
+"""The lines that hold the GIL, block the loop, wait or await: in words, and as values for JSON."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ CLAUSES = {
     "blocks the loop": "blocks the event loop for {share} of the time",
     "computes without the GIL": "computes without the GIL for {share} of the time",
     "waits": "waits: {share} of the time of the threads that run your code",
+    "awaits": "awaits: {share} of the tasks that run your code",
 }
 
 

@@ -4,6 +4,7 @@
 
     py-spy             ---> three files ---+
     profiling.sampling ---> one file ------+--> Stacks --> count by line --> Who
+    server process     ---> lines at which asyncio tasks await -------------^
 
 py-spy runs three times at once: it samples the thread that holds the GIL, the threads that use a
 CPU, and all threads. The sampled process is not stopped. A Python that has the module
@@ -43,15 +44,17 @@ from offload.errors import UserError
 from offload.loads import Load, Window
 from offload.registry import places
 
-HOLDS, BLOCKS, COMPUTES, WAITS = (
+HOLDS, BLOCKS, COMPUTES, WAITS, AWAITS = (
     "holds the GIL",
     "blocks the loop",
     "computes without the GIL",
     "waits",
+    "awaits",
 )
 Endpoints = Mapping[tuple[str, str], str]  # file and function: "route" or "dependency"
 MOST = 3  # lines in the result
 LEAST = 0.02  # share of a line in the result; a guess
+FEW = 0.25  # share of all lines of threads, below which what tasks await is told first; a guess
 OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
 OFTEN = 0.15  # part of a line's time in which it holds the GIL or computes; a guess
 LONG = 0.5  # share of the time in which it holds the GIL, while many threads wait; a guess
@@ -404,6 +407,7 @@ START_S, POLL_S = 1.5, 0.01  # s until the load tool has started
 SYS_PTRACE = 1 << 19  # the capability with which root reads any process
 ADDRESS = "\0offload-tracer-{pid}"
 ANSWER_S = 0.3  # s until a process that is idle has answered; a guess
+NOTE_EVERY_S = 0.2  # s between two notes of what tasks await
 ENDED = "pid {pid} has ended"
 NO_SAMPLES = "no stack of pid {pid} was sampled"
 TOO_BUSY = "the stacks of pid {pid} could not be sampled in time: the machine is too busy"
@@ -456,30 +460,75 @@ def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
     pid = int(str(facts["pid"]))
     if find_py_spy() is None and not ((python := find_python(pid)) and has_sampler(python)):
         return Who(why=NOT_INSTALLED)
+    is_application = server_reports.serves_application(facts)
     timed = replace(load, seconds=LOAD_S, requests=None, window=Window())
     loading = threading.Thread(target=_send, args=(timed,), daemon=True)
     permission = allow_sampling(facts) if needs_permission() else nullcontext()
     with permission:
-        port, endpoints = int(str(facts["port"])), find_endpoints(facts)
+        port = int(str(facts["port"]))
         before = list_peers(port)
         loading.start()
         ends = time.monotonic() + START_S
         while time.monotonic() < ends and list_peers(port) <= before:
             time.sleep(POLL_S)
         try:
-            return sample(pid, folder, endpoints)
+            began = time.monotonic()
+            with _note_tasks(facts) if is_application else nullcontext():
+                found = sample_stacks(pid)
+            if isinstance(found, str):
+                return Who(why=found)
+            reports = server_reports.process_reports(facts, began, time.monotonic(), True)
         finally:
             loading.join(LOAD_S)
+    endpoints = find_endpoints(reports)
+    lines = find_lines(found, folder, endpoints)
+    if any(line.share >= FEW for line in lines):
+        return Who(lines)
+    return Who((*find_awaits(reports, endpoints), *lines)[:MOST])
 
 
-def find_endpoints(facts: Mapping[str, object]) -> Endpoints:
+@contextmanager
+def _note_tasks(facts: Mapping[str, object]) -> Iterator[None]:
+    """Let each process of an application note at which lines its asyncio tasks are."""
+    ended, pids = threading.Event(), server_reports.members(facts)
+
+    def watch() -> None:
+        while not ended.wait(NOTE_EVERY_S):
+            server_reports.request_reports(pids, {"note": True}, ANSWER_S)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def find_endpoints(reports: Sequence[server_reports.Facts]) -> Endpoints:
     """Return which functions of a user's application are routes or dependencies."""
-    reports = server_reports.process_reports(facts, 0.0, 0.0, with_each=True)
     return {
         (file, function): kind
         for report in reports
         for file, function, kind in report.get("endpoints", ())
     }
+
+
+def find_awaits(
+    reports: Sequence[server_reports.Facts], endpoints: Endpoints = MappingProxyType({})
+) -> list[HotLine]:
+    """Return the lines at which most tasks await; a share is that of all awaiting tasks."""
+    counts = Counter[tuple[str, str, int]]()
+    for report in reports:
+        for each in report.get("awaited", ()):
+            counts[each["function"], each["file"], each["line"]] += each["count"]
+    total = sum(counts.values())
+    kinds = {name: kind for (file, name), kind in endpoints.items()}
+    return [
+        HotLine(function, file, line, round(count / total, 3), AWAITS, kinds.get(function))
+        for (function, file, line), count in counts.most_common(MOST)
+        if count >= LEAST * total
+    ]
 
 
 def _send(load: Load) -> None:

@@ -158,7 +158,15 @@ def _accepts(found: Any, kind: str) -> bool:
     if not is_async and kind == ASGI and _can_call(signature, 2):
         # A callable with two parameters and an optional third one is WSGI.
         return _has_any_number(signature)
+    if kind == WSGI and not is_async and _is_decorated(found, signature):
+        return True
     return _can_call(signature, 3 if kind == ASGI else 2)
+
+
+def _is_decorated(found: Any, signature: inspect.Signature) -> bool:
+    """Whether a decorator makes a WSGI application of (request), as Werkzeug's does."""
+    outer = inspect.signature(found, follow_wrapped=False)
+    return _can_call(signature, 1) and not _can_call(signature, 2) and _has_any_number(outer)
 
 
 def _is_async(found: Any) -> bool:

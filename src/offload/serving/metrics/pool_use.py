@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import math
+import re
 import sys
 import threading
 from collections import deque
@@ -35,6 +36,7 @@ MOST_IDLE = 500  # samples while no request is inside: the last 5 s of this time
 GROWTH = 2.0  # times as many wait in the last third of a window; a guess
 DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
 LOCK = type(threading.Lock())  # libraries have many: only those of the user count
+OWN_FILE = re.compile(r"_own_(.+)_[0-9a-f]{12}")  # the module of a file: tasks/_user_module.py
 PLAIN = (str, int, float, bytes, ModuleType, type(None))
 RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
 DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
@@ -170,6 +172,9 @@ def _read_asyncpg(pool: Any) -> Use:
 
 def _read_aiohttp(connector: Any) -> Use:
     waiting = sum(len(each) for each in connector._waiters.values())
+    most, hosts = connector._limit_per_host, connector._acquired_per_host.values()
+    if most and (used := max(map(len, hosts), default=0)) >= most:
+        return most, used, waiting
     return connector._limit or math.inf, len(connector._acquired), waiting
 
 
@@ -249,7 +254,8 @@ def _search(application: object) -> None:
             _own_modules[module_name] = is_users_module(module)
         if _own_modules[module_name]:
             variables = [*vars(module).items()]
-            queue.extend((f"{module_name}.{name}", value, 0) for name, value in variables)
+            shown = OWN_FILE.sub(r"\1", module_name)
+            queue.extend((f"{shown}.{name}", value, 0) for name, value in variables)
     for name, value, _ in queue:
         _add(value, name)
     queue.append(("app", application, 0))

@@ -57,7 +57,8 @@ class _Note:
 
     time: float
     pools: dict[int, _Pool]
-    places: Counter[Place]
+    threads: Counter[Place]
+    tasks: Counter[Place]
 
 
 _loops: list[AbstractEventLoop] = []
@@ -81,7 +82,8 @@ def note() -> None:
     if not _notes:
         _first_note = monotonic()
     pools = {pool.key: pool for pool in _pools(stacks)}
-    _notes.append(_Note(monotonic(), pools, _places(stacks)))
+    threads = Counter(place for stack in stacks if (place := stack.place) is not None)
+    _notes.append(_Note(monotonic(), pools, threads, _task_places()))
 
 
 def report(end: float) -> dict[str, Any]:
@@ -107,10 +109,8 @@ def report(end: float) -> dict[str, Any]:
         }
         for key, pool in last.pools.items()
     ]
-    return {
-        "pools": found,
-        "places": [_values(place, count) for place, count in last.places.most_common(MOST)],
-    }
+    places = (last.threads + last.tasks).most_common(MOST)
+    return {"pools": found, "places": [_values(place, count) for place, count in places]}
 
 
 def report_own_waits(end: float) -> dict[str, Any] | None:
@@ -126,6 +126,15 @@ def report_own_waits(end: float) -> dict[str, Any] | None:
         if (waits := _waits(pools))["waiting"] > pools[-1].threads / 2:
             found.append({**waits, **_stuck(pools)})
     return {"pools": found, "places": []} if found else None
+
+
+def awaited(start: float, end: float) -> list[dict[str, Any]]:
+    """Return how many tasks awaited at each line of the user: sums over the notes of a window."""
+    found = Counter[Place]()
+    for each in _notes:
+        if start <= each.time <= end:
+            found += each.tasks
+    return [_values(place, count) for place, count in found.most_common()]
 
 
 def _notes_until(end: float) -> list[_Note]:
@@ -448,9 +457,9 @@ def _waits_for_anyio(task: Task[Any]) -> bool:
     return any(f.f_code.co_name in ACQUIRE and "/anyio/" in _file(f) for f in frames)
 
 
-def _places(stacks: Sequence[_Stack]) -> Counter[Place]:
-    """Count the threads and the tasks at each line of the user."""
-    found = Counter(place for stack in stacks if (place := stack.place) is not None)
+def _task_places() -> Counter[Place]:
+    """Count the tasks at each line of the user."""
+    found = Counter[Place]()
     for task in _tasks()[:MOST_TASKS]:
         frames = [frame for each in _coroutines(task) if (frame := _frame(each)) is not None]
         inner = next((frame for frame in reversed(frames) if is_users(_file(frame))), None)
