@@ -63,6 +63,21 @@ class Lazy:
         """Be WSGI."""
 
 
+def of_request(function: Any) -> Any:
+    """Decorate as Werkzeug's Request.application does."""
+
+    @functools.wraps(function)
+    def application(*arguments: Any) -> Any:
+        return function(arguments[-2])(*arguments[-2:])
+
+    return application
+
+
+@of_request
+def show_page(request: Any) -> Any:
+    """Return a WSGI application."""
+
+
 def sync_asgi(scope: Any, receive: Any, send: Any) -> Any:
     """Return an awaitable."""
 
@@ -85,6 +100,7 @@ def with_option(environ: Any, start_response: Any, option: int = 3) -> None:
         (functools.partial(Plain.__call__, Plain()), ["asgi"]),
         (with_option, ["wsgi"]),
         (decorated(with_option), ["asgi", "wsgi"]),
+        (show_page, ["wsgi"]),
         (3, []),
         (Path, ["asgi", "wsgi"]),
         (lambda scope: None, []),

@@ -40,6 +40,7 @@ APPLICATIONS = {
     "with_background": ("background task", who.BLOCKS),
     "with_def_route": ("route", who.WAITS),
     "with_async_route": ("route", who.BLOCKS),
+    "with_await": (None, who.AWAITS),
 }
 # Without capabilities, root is to the kernel an ordinary user who samples his own processes.
 UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
@@ -195,6 +196,21 @@ def test_threads_that_wait_for_a_cpu_do_not_compute(
     [found] = who.find_lines(own, Path("/a"))
     assert found.doing == doing
     assert found.share == share
+
+
+def test_the_lines_at_which_most_tasks_await_are_sums_over_all_processes() -> None:
+    def report(**counts: int) -> dict[str, Any]:
+        places = ({"function": n, "file": "x.py", "line": 7, "count": c} for n, c in counts.items())
+        return {"awaited": [*places]}
+
+    found = who.find_awaits(
+        [report(ask=30, rare=1), report(ask=40, show=29)], {("/a/x.py", "show"): "route"}
+    )
+    assert found == [
+        HotLine("ask", "x.py", 7, 0.7, who.AWAITS),
+        HotLine("show", "x.py", 7, 0.29, who.AWAITS, "route"),
+    ]
+    assert who.find_awaits([{}]) == []
 
 
 def test_cold_lines_of_a_function_count_for_its_hottest_line() -> None:

@@ -18,6 +18,7 @@ from offload.causes.failures import (
     WORKER_FAILS,
     import_starts,
 )
+from offload.causes.processes import REQUEST_FORKS
 from offload.engine.application import (
     Application,
     Failing,
@@ -101,6 +102,30 @@ def test_failed_requests_alone_do_not_make_threads_stuck() -> None:
     full = replace(stalled(**pool(stuck=4, stuck_s=2.0)), problem=None)
     assert STUCK_THREADS in kinds(changed(full, completed=60, failed={"5xx": 40}))
     assert STUCK_THREADS not in kinds(changed(full, completed=80, failed={"5xx": 20}))
+
+
+def test_a_fork_beside_threads_explains_threads_that_wait_for_the_child() -> None:
+    stuck = changed(
+        replace(stalled(**pool(stuck=4, stuck_s=2.0)), problem=None),
+        completed=60,
+        failed={"5xx": 40},
+    )
+    own = replace(stuck.application, threads=Threads(forks=60))
+    assert kinds(replace(stuck, application=own)) == [REQUEST_FORKS]
+
+
+def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
+    def failing(failed: int, since_s: float | None, **values: Any) -> Record:
+        one = ProcessFailures(1, 100, failed, since_s)
+        own = Application("asgi", 1, failing=Failing(processes=(one,)))
+        return changed(RECORD, application=own, completed=60, failed={"5xx": 40}, **values)
+
+    [cause] = diagnosis.diagnose([failing(40, 1.8)])
+    assert cause.kind == WORKER_FAILS
+    assert diagnosis.clause(cause, 25).startswith("all requests fail from 1.8 s of the load on")
+    assert kinds(failing(40, None)) == []  # now and again
+    assert kinds(failing(100, 0.0)) == []  # from the start
+    assert kinds(failing(40, 0.01)) == []
 
 
 def test_connections_of_the_server_to_itself_are_calls_of_itself() -> None:

@@ -15,9 +15,18 @@ from offload.causes.execution import (
     THREAD_HOPS,
     Blocks,
 )
+from offload.causes.gains import Gain
 from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE, Hops
 from offload.causes.rules import Cause
-from offload.engine.application import Application, PoolUse, Route, Steps, Threads
+from offload.engine.application import (
+    Application,
+    HotLine,
+    PoolUse,
+    Route,
+    Steps,
+    Threads,
+    Who,
+)
 from offload.engine.record import Record, Tasks, from_line, to_line
 from tests.records import changed, record_of
 
@@ -73,6 +82,20 @@ def test_the_default_executor_is_named_and_explains_the_wait() -> None:
     assert "DNS (getaddrinfo) waits in the same queue" in shared
     dns = diagnosis.sentence(causes(replace(FULL, dns=0.9))[0], 25)
     assert "they resolve host names" in dns and "cache the addresses" in dns
+
+
+def test_a_default_executor_full_of_others_calls_is_measured_with_more_threads() -> None:
+    values = {"alone_s": 0.01, "inside_s": 0.4}  # in the executor a call takes 0.1 s
+    full = record(replace(FULL, full=1.0), **values)
+    assert [cause.kind for cause in diagnosis.diagnose([full])] == [WAITS_ELSEWHERE]
+    switch = diagnosis.switches([full])[DEFAULT_EXECUTOR]
+    found = diagnosis.diagnose([full], {DEFAULT_EXECUTOR: Gain(switch.text, 2.0, 1.8, 2.2)})
+    assert [cause.kind for cause in found] == [DEFAULT_EXECUTOR]
+    assert DEFAULT_EXECUTOR not in diagnosis.switches(
+        [record(FULL, gil_utilisation=0.99, **values)]
+    )
+    rare = record(replace(FULL, full=0.8), **values)
+    assert DEFAULT_EXECUTOR not in diagnosis.switches([rare])
 
 
 POOL = PoolUse("ThreadPoolExecutor", "shop.PRINTERS", 6, 0.99, 18.0, 25.0)
@@ -151,6 +174,21 @@ def test_a_full_pool_is_no_limit_if_nobody_waits_or_something_else_is_the_limit(
     assert kinds(FULL, cores_used=1.9, cpu_ms_per_request=31.0) == [CPU_SATURATED]
     assert kinds(FULL, run_s=0.002, rate=60.0, inside_s=0.4, alone_s=0.02) == [WAITS_ELSEWHERE]
     assert kinds(FULL, run_s=0.03, rate=30.0) == [LOOP_BLOCKED]
+
+
+def test_a_pool_is_no_limit_if_its_calls_use_all_cores() -> None:
+    """As threads that compute without the GIL do, and the load tool beside them."""
+    computing = {"cpu_ms_per_request": 25.0, "rate": 60.0, "inside_s": 0.4, "alone_s": 0.03}
+    two = replace(POOL, limit=2)
+    assert WAITS_ELSEWHERE in kinds(two, cores_used=1.2, **computing)
+    assert WAITS_ELSEWHERE not in kinds(two, cores_used=1.7, **computing)
+
+
+def test_the_line_at_which_most_requests_await_is_named() -> None:
+    line = HotLine("ask", "shop.py", 12, 0.9, "awaits", "route")
+    [cause] = diagnosis.diagnose([replace(record(), who=Who((line,)))])
+    assert cause.line == line
+    assert "as long as alone, most of the time in ask (shop.py:12)" in diagnosis.clause(cause, 25)
 
 
 def test_the_smallest_of_several_full_pools_is_the_limit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -13,6 +14,7 @@ with_body = FastAPI()
 with_background = FastAPI()
 with_def_route = FastAPI()
 with_async_route = FastAPI()
+with_await = FastAPI()
 
 
 @with_middleware.middleware("http")
@@ -61,3 +63,13 @@ async def quote() -> str:
     for number in range(200_000):
         total += number  # hot: with_async_route
     return str(total)
+
+
+@with_await.get("/")
+async def level() -> str:
+    return await ask_stock()
+
+
+async def ask_stock() -> str:
+    await asyncio.sleep(0.02)  # hot: with_await
+    return "3"

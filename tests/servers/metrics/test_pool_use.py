@@ -179,6 +179,37 @@ def test_what_a_factory_keeps_in_its_application_is_found(module: ModuleType) ->
     }
 
 
+def test_the_connections_to_one_host_are_a_pool_of_aiohttp(module: ModuleType) -> None:
+    aiohttp = pytest.importorskip("aiohttp", reason=lacks("aiohttp"))
+
+    async def main() -> list[dict[str, Any]]:
+        ends = asyncio.Event()
+
+        async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await ends.wait()
+            writer.close()
+
+        connector = aiohttp.TCPConnector(limit=100, limit_per_host=2)
+        async with (
+            await asyncio.start_server(accept, "127.0.0.1", 0) as silent,
+            aiohttp.ClientSession(connector=connector) as session,
+        ):
+            module.session = session  # type: ignore[attr-defined]
+            host, port = silent.sockets[0].getsockname()
+            waiting = [asyncio.create_task(session.get(f"http://{host}:{port}/")) for _ in range(5)]
+            while len(connector._acquired) < 2:
+                await asyncio.sleep(0.01)
+            found = sample()
+            ends.set()
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+        return found
+
+    [pool] = asyncio.run(main())
+    assert (pool["name"], pool["limit"], pool["waiting"]) == ("shop.session._connector", 2, 3)
+
+
 def test_a_pool_of_processes_is_found_by_its_variable(module: ModuleType) -> None:
     with ProcessPoolExecutor(1) as module.POOL:  # type: ignore[attr-defined]
         calls = [module.POOL.submit(time.sleep, 0.5) for _ in range(4)]
