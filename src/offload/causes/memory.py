@@ -131,6 +131,19 @@ def _describe_memory_limit(cause: Cause, _: int) -> str:
     return found.text if isinstance(found, MemoryLimit) else "the memory is limited"
 
 
+def _remedy_collector(cause: Cause) -> str:
+    gain = cause.gain
+    if gain is not None and gain.is_judged and not gain.raises_rate:
+        return (
+            "as gc.freeze() gains little, create fewer containers that live on (strings, arrays "
+            "and tuples of numbers instead), or raise gc.set_threshold()"
+        )
+    return (
+        "call gc.collect() and gc.freeze() once the application is loaded, so that collections "
+        "skip its objects from then on"
+    )
+
+
 RULES = (
     Rule(
         MEMORY_LIMIT,
@@ -142,8 +155,7 @@ RULES = (
         COLLECTOR,
         find_collector,
         _describe_collector,
-        "call gc.collect() and gc.freeze() once the application is loaded, so that collections "
-        "skip its objects from then on",
+        _remedy_collector,
         is_per_process=True,
         switch=lambda _: FREEZE,
     ),

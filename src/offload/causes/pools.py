@@ -67,6 +67,13 @@ class SharedByProcesses:
     ratio: float
 
 
+@dataclass(frozen=True)
+class AlsoFull:
+    """The resource that requests wait for is unknown; `pool` is full, too."""
+
+    pool: PoolUse
+
+
 def find_default_executor(of: Figures) -> Cause | None:
     """All threads of asyncio's default executor are in use, and calls wait for one.
 
@@ -76,14 +83,16 @@ def find_default_executor(of: Figures) -> Cause | None:
     pool = find_limiting_pool(of)
     if pool is not None:
         return _cause(DEFAULT_EXECUTOR, pool) if pool.kind == DEFAULT else None
-    if not of.records or not execution.is_idle(of) or execution.find_loop_blocked(of) is not None:
+    if not execution.is_idle(of) or execution.find_loop_blocked(of) is not None:
         return None
-    full = [
-        each
-        for each in of.records[-1].application.threads.pools
-        if each.kind == DEFAULT and (each.full or 0.0) >= HELD and _is_waited_for(each)
-    ]
-    return replace(_cause(DEFAULT_EXECUTOR, full[0]), needs_gain=True) if full else None
+    full = _find_full_default(of)
+    return None if full is None else replace(_cause(DEFAULT_EXECUTOR, full), needs_gain=True)
+
+
+def _find_full_default(of: Figures) -> PoolUse | None:
+    pools = of.records[-1].application.threads.pools if of.records else ()
+    full = (each for each in pools if each.kind == DEFAULT and (each.full or 0.0) >= HELD)
+    return next(filter(_is_waited_for, full), None)
 
 
 def find_waits_elsewhere(of: Figures) -> Cause | None:
@@ -107,7 +116,9 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
         return None  # requests take as long on average as those of a single user
     at_once = max(1, round(of.rate * of.alone_s))
     waits = of.hottest if of.hottest and of.hottest.doing in (who.WAITS, who.AWAITS) else None
-    return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once, line=waits)
+    full = _find_full_default(of)
+    also = None if full is None else AlsoFull(full)
+    return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once, line=waits, facts=also)
 
 
 def mark_shared(cause: Cause, one: float, rates: Mapping[int, float]) -> Cause:
@@ -116,7 +127,7 @@ def mark_shared(cause: Cause, one: float, rates: Mapping[int, float]) -> Cause:
     `one` is the rate of one process, and `rates` the highest ones by the number of processes.
     """
     several = {count: rate for count, rate in rates.items() if count >= SEVERAL}
-    if cause.kind != WAITS_ELSEWHERE or cause.facts is not None or not several:
+    if cause.kind != WAITS_ELSEWHERE or isinstance(cause.facts, PoolUse) or not several:
         return cause
     count = max(several, key=lambda each: several[each])
     ratio = several[count] / one
@@ -270,7 +281,7 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
         return (
             "requests wait for neither the CPU nor the GIL, but for another resource, such as "
             f"{what}: with {counted(users, 'user')} a request takes {cause.value or 0.0:.3g} times "
-            f"as long as alone{_place(cause)}"
+            f"as long as alone{_place(cause)}{_also_full(cause)}"
         )
     name = "" if pool.name is None else f"{escaped(pool.name)}, "
     article = "an" if pool.kind[0] in "aeiou" else "a"
@@ -289,12 +300,19 @@ def _place(cause: Cause) -> str:
     return escaped(f", most of the time in {line.function} ({line.file}:{line.line})")
 
 
+def _also_full(cause: Cause) -> str:
+    if not isinstance(cause.facts, AlsoFull):
+        return ""
+    threads = counted(cause.facts.pool.limit or 0, "thread")
+    return f", while all {threads} of asyncio's default executor are in use"
+
+
 def _remedy_waits_elsewhere(cause: Cause) -> str:
     if isinstance(cause.facts, PoolUse) and cause.facts.kind in LOCKS:
         return "hold it for less of a request, or use several (each process has its own)"
     if isinstance(cause.facts, SharedByProcesses):
         return "let it serve more at once, or use it for less of a request"
-    if cause.facts is None:
+    if not isinstance(cause.facts, PoolUse):
         return "find it: if each process has its own, enlarge it or run more processes"
     return "enlarge that pool (each process has its own)"
 

@@ -87,7 +87,11 @@ def test_the_default_executor_is_named_and_explains_the_wait() -> None:
 def test_a_default_executor_full_of_others_calls_is_measured_with_more_threads() -> None:
     values = {"alone_s": 0.01, "inside_s": 0.4}  # in the executor a call takes 0.1 s
     full = record(replace(FULL, full=1.0), **values)
-    assert [cause.kind for cause in diagnosis.diagnose([full])] == [WAITS_ELSEWHERE]
+    [unknown] = diagnosis.diagnose([full])
+    assert unknown.kind == WAITS_ELSEWHERE
+    assert diagnosis.clause(unknown, 25).endswith(
+        "6 threads of asyncio's default executor are in use"
+    )
     switch = diagnosis.switches([full])[DEFAULT_EXECUTOR]
     found = diagnosis.diagnose([full], {DEFAULT_EXECUTOR: Gain(switch.text, 2.0, 1.8, 2.2)})
     assert [cause.kind for cause in found] == [DEFAULT_EXECUTOR]

@@ -77,6 +77,7 @@ def test_memory_that_grows_steadily_with_requests_is_a_leak(
             seconds=2.0,
             asked_rate=rate,
             rate=rate,
+            completed=int(2 * rate),
             whole_mib=size if rate == 100.0 else size - 1.0,
         )
         for size in sizes
@@ -85,6 +86,30 @@ def test_memory_that_grows_steadily_with_requests_is_a_leak(
     assert leak_mib(records) == (None if leak is None else pytest.approx(leak))
     [found] = evidence([case], records, leaks=False)
     assert found.memory_mib == (max(sizes) if leak is None else None)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "leak"), [((137.0, 199.0, 270.0), 133.0 / 3200), ((137.0, 199.0, 200.0), None)]
+)
+def test_two_loads_at_the_higher_rate_show_a_leak_if_both_grow(
+    sizes: tuple[float, ...], leak: float | None
+) -> None:
+    case = case_of(RACED, CASE, 8)
+    loads = zip(sizes, (507.0, 811.0, 811.0), (1500, 2000, 1200), strict=True)
+    records = [
+        new_record(
+            case,
+            "run",
+            kind=LONG,
+            case_index=0,
+            seconds=3.0,
+            asked_rate=rate,
+            completed=completed,
+            whole_mib=size,
+        )
+        for size, rate, completed in loads
+    ]
+    assert leak_mib(records) == (None if leak is None else pytest.approx(leak))
 
 
 def test_a_percentile_that_differs_between_loads_has_its_range() -> None:
@@ -98,6 +123,7 @@ def test_the_buffers_of_threads_are_no_leak() -> None:
     """Measured with 64 threads that call SQLite and urllib: later the memory was constant."""
     case = case_of(RACED, CASE, 8)
     facts = {"kind": LONG, "case_index": 0, "seconds": 3.0, "asked_rate": 622.0, "rate": 622.0}
+    facts["completed"] = 1866
 
     def loaded(threads: int) -> float | None:
         sizes = (135.2, 150.4, 176.6)

@@ -147,7 +147,8 @@ def evidence(
 def leak_mib(records: Sequence[Record]) -> float | None:
     """Return the growth of the memory by each request in repeated loads of the same servers.
 
-    A leak grows steadily in all of them. None: there is none, or it is unknown.
+    A leak grows steadily in all of them. Loads at the same rate are compared if there are three:
+    the memory also grows with the rate, but only once. None: there is none, or it is unknown.
     """
     loads: dict[tuple[object, ...], list[Record]] = {}
     for each in records:
@@ -157,8 +158,9 @@ def leak_mib(records: Sequence[Record]) -> float | None:
     found = []
     for several in loads.values():
         same = [each for each in several if each.case.asked_rate == several[-1].case.asked_rate]
-        if len(same) > 2:
-            found.append(_growth(same) / _requests(several[several.index(same[0]) + 1 :]))
+        if len(compared := same if len(same) > 2 else several) > 2:
+            later = several[several.index(compared[0]) + 1 :]
+            found.append(_growth(compared) / _requests(later))
     return min(found) if found and all(found) else None
 
 
@@ -174,7 +176,7 @@ def _growth(loads: Sequence[Record]) -> float:
 
 
 def _requests(loads: Sequence[Record]) -> float:
-    return sum((each.case.asked_rate or 0.0) * (each.case.seconds or 0.0) for each in loads)
+    return float(sum(each.result.completed or 0 for each in loads)) or math.inf
 
 
 def _evidence(setup: Setup, records: Sequence[Record]) -> Evidence:
