@@ -63,7 +63,7 @@ class TerminalRunner:
 
     def report(self, line: str) -> None:
         """Print a line about a step to stderr."""
-        print(line, file=sys.stderr, flush=True)
+        program.print_progress(line)
 
     def page(self, is_opened: bool) -> Callable[[Path], object]:
         """Return what opens the live page of a run if `is_opened`; raise UsageError."""
