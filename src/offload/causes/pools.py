@@ -313,7 +313,8 @@ def _remedy_waits_elsewhere(cause: Cause) -> str:
     if isinstance(cause.facts, SharedByProcesses):
         return "let it serve more at once, or use it for less of a request"
     if not isinstance(cause.facts, PoolUse):
-        return "find it: if each process has its own, enlarge it or run more processes"
+        which = "it" if cause.line is None else "what that line waits for"
+        return f"find {which}: if each process has its own, enlarge it or run more processes"
     return "enlarge that pool (each process has its own)"
 
 
