@@ -157,6 +157,7 @@ RULES = (
         _describe_collector,
         _remedy_collector,
         is_per_process=True,
+        is_symptom_of=frozenset({execution.THREAD_HOPS}),  # each creates a task and its futures
         switch=lambda _: FREEZE,
     ),
     Rule(

@@ -20,6 +20,7 @@ from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE, Hops
 from offload.causes.rules import Cause
 from offload.engine.application import (
     Application,
+    Collector,
     HotLine,
     PoolUse,
     Route,
@@ -241,6 +242,14 @@ def test_many_hops_are_named_with_the_parts_of_the_body() -> None:
 )
 def test_what_looks_like_many_hops_is_not_named(values: dict[str, Any]) -> None:
     assert THREAD_HOPS not in kinds(**HOPS | values)
+
+
+def test_many_hops_explain_the_garbage_that_they_create() -> None:
+    hopping = record(**HOPS)
+    memory = replace(hopping.application.memory, collector=Collector(0.4, 0.03, 5))
+    own = replace(hopping.application, memory=memory)
+    found = diagnosis.diagnose([replace(hopping, application=own)])
+    assert [cause.kind for cause in found] == [THREAD_HOPS]
 
 
 def test_a_pool_of_processes_may_use_the_cpu() -> None:
