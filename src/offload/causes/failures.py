@@ -16,7 +16,7 @@ from offload.engine.application import (
     Started,
 )
 from offload.engine.record import Record
-from offload.engine.who import WAITS
+from offload.engine.who import AWAITS, WAITS
 from offload.errors import STALLED, escaped
 from offload.units import counted, percent, seconds
 
@@ -80,7 +80,7 @@ def find_own_server_call(of: Figures) -> Cause | None:
         inside = (record.result.rate or 0.0) * (record.application.inside_s or 0.0)
         least = OWN_CALLS * max(1.0, inside)
         if calls >= least:
-            waits = of.hottest if of.hottest and of.hottest.doing == WAITS else None
+            waits = of.hottest if of.hottest and of.hottest.doing in (WAITS, AWAITS) else None
             return Cause(OWN_SERVER_CALL, calls, least, line=waits)
     return None
 
