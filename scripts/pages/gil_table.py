@@ -26,7 +26,7 @@ from offload.registry import catalog
 from offload.studies.gil import cost as gil_cost
 from offload.studies.gil import document as cost_report
 from offload.studies.gil.direct_calls import direct, speed_ups
-from offload.studies.gil.formulas import cost
+from offload.studies.gil.figures import cost
 from offload.suites import Case
 from scripts.pages.committed import RUN, gil_effects, measured_where
 from scripts.pages.table import main

@@ -85,7 +85,7 @@ def test_a_body_comes_from_a_file_and_makes_the_method_post(tmp_path: Path) -> N
         options.parse_request("", "", f"@{tmp_path}/binary", "")
 
 
-def test_the_values_of_headers_are_in_no_file_and_such_a_run_is_not_resumed() -> None:
+def test_the_values_of_headers_are_in_no_file_and_such_a_run_is_not_continued() -> None:
     request = Request("/", header="Authorization: Bearer hidden; Accept: text/html")
     case = Case("hypercorn", "app=shop:app", request=request)
     own = plan.Plan("measure", (case,), 1, None, plan.Sequential(), blocks=(Block((0,)),))

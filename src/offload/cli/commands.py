@@ -351,8 +351,8 @@ def resume(
     with study.reserve():
         if journal.is_due(unfinished, folder):
             if unfinished.is_masked:
-                what = f"{folder.name} sends a header, a body or a parameter that its file lacks"
-                raise UsageError(what, "start a new run by its command")
+                what = "sends a header, a body or a parameter whose value is not in its file"
+                raise UsageError(f"{folder.name} {what}", "start a new run by its command")
             if any(case.placement.hosts for case in unfinished.cases):
                 hosts.connect()
             runner.check(unfinished)

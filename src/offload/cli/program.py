@@ -372,10 +372,11 @@ command = OFFLOAD.command
 
 def print_progress(line: str) -> None:
     """Print a line about a step of a command to stderr, wrapped."""
-    wrapped = textwrap.fill(
-        line, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
-    print(wrapped, file=sys.stderr, flush=True)
+    for each in line.splitlines():
+        wrapped = textwrap.fill(
+            each, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+        print(wrapped, file=sys.stderr, flush=True)
 
 
 def unwritten(error: OSError) -> StorageError:

@@ -15,7 +15,7 @@ from tests import ROOT, schemas
 from tests.commands import fab_here
 
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "results").glob("example*/run.json"))
-HEAD = ["Server/task", "Users"]
+HEAD = ["Server/task", "Users", "Rate"]
 WIDE = 100
 
 
@@ -37,7 +37,7 @@ def table_lines(text: str) -> list[list[str]]:
     found = []
     for part in text.split("\n\n"):
         head, bar, *lines = [*part.splitlines(), "", ""][:-1]
-        if head.split()[:2] == HEAD:
+        if head.split()[:3] == HEAD:
             ends = [match.span() for match in re.finditer("-+", bar)]
             for line in filter(None, lines):
                 is_row = line[0] != " "
