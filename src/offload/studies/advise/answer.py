@@ -364,6 +364,7 @@ def paragraphs(answer: Answer) -> list[Paragraph]:
 
 
 def _why(answer: Answer) -> Iterator[str]:
+    yield from _leak(answer)
     yield from answer.subject.why()
     yield limit_in_words(answer.best, answer.prior)
 
@@ -441,8 +442,6 @@ def _notes(answer: Answer) -> Iterator[str]:
         yield f"An event loop runs any number of calls at once: {limit}."
     yield from _idle_memory(best)
     yield from _preloads(answer)
-    if costs.leak_mib:
-        yield f"It leaks {costs.leak_mib:.3g} MiB a call: {_calls_until(prior, best.setup)}."
     share = best.client_share
     is_cpu = prior.limit(best.setup) == "cpu"
     if share is not None and share > CLIENT_SHARE and best.cpu_ms and is_cpu:
@@ -523,6 +522,12 @@ def _on_keep_alive(answer: Answer) -> Iterator[str]:
     yield f"{words}, {seconds(new.value)} on new ones."
 
 
+def _leak(answer: Answer) -> Iterator[str]:
+    if leak_mib := answer.prior.costs.leak_mib:
+        until = _calls_until(answer.prior, answer.best.setup)
+        yield f"It leaks {leak_mib:.3g} MiB a call: {until}."
+
+
 def _calls_until(prior: Prior, setup: Setup) -> str:
     """Return after how many calls a leak reaches the memory limit, and what to do."""
     restart = "fix that, or restart its processes before"
@@ -549,7 +554,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "is_kept": answer.meets_rate,
         "sure": sure,
         "why": [*_why(answer)],
-        "flags": [*_notes(answer)],
+        "flags": [*_leak(answer), *_notes(answer)],
         **answer.subject.values(),
         "is_interrupted": answer.is_interrupted,
         "kept_connections": answer.keep_alive and asdict(answer.keep_alive),
