@@ -228,13 +228,13 @@ def test_lines_that_a_library_runs_and_rare_lines_are_no_answer() -> None:
 def test_a_missing_process_is_a_reason() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait(timeout=10)
-    assert who.sample(child.pid).why in (f"pid {child.pid} has ended", who.NOT_INSTALLED)
+    assert who.sample_stacks(child.pid) in (f"pid {child.pid} has ended", who.NOT_INSTALLED)
 
 
 def test_without_a_sampler_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(who, "find_py_spy", lambda: None)
-    found = who.sample(os.getpid())
-    assert found == who.Who(why="py-spy is not installed: pip install 'offload[who]'")
+    found = who.sample_stacks(os.getpid())
+    assert found == "py-spy is not installed: pip install 'offload[who]'"
 
 
 def sampled(kind: str, name: str, strategy: str, user: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -413,21 +413,11 @@ NO_SAMPLES = "no stack of pid {pid} was sampled"
 TOO_BUSY = "the stacks of pid {pid} could not be sampled in time: the machine is too busy"
 
 
-def sample(
-    pid: int, folder: Path | None = None, endpoints: Endpoints = MappingProxyType({})
-) -> Who:
-    """Sample a process and its children for at most 3 s; they should be busy meanwhile.
-
-    `folder` and `endpoints` are those of `find_lines`.
-    """
-    found = sample_stacks(pid)
-    if isinstance(found, str):
-        return Who(why=found)
-    return Who(find_lines(found, folder, endpoints))
-
-
 def sample_stacks(pid: int) -> Samples | str:
-    """Sample the stacks of a process and its children, or return why they cannot be sampled."""
+    """Sample the stacks of a process and its children, or return why they cannot be sampled.
+
+    They should be busy meanwhile. It takes at most 3 s.
+    """
     before_s, began = _cpu_s(pid), time.monotonic()
     found = _sample_by_tool(pid)
     after_s, lasted_s = _cpu_s(pid), time.monotonic() - began
