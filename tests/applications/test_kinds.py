@@ -101,6 +101,7 @@ def with_option(environ: Any, start_response: Any, option: int = 3) -> None:
         (with_option, ["wsgi"]),
         (decorated(with_option), ["asgi", "wsgi"]),
         (show_page, ["wsgi"]),
+        (functools.cache(lambda request: None), []),
         (3, []),
         (Path, ["asgi", "wsgi"]),
         (lambda scope: None, []),

@@ -47,7 +47,7 @@ WORKER_ENDED = "worker_ended"
 MEMORY_LIMIT = "memory_limit"  # its rule stands in memory.py
 NO_PROGRESS = "no_progress"
 FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
-REQUEST_FORKS = "request_forks"  # the same
+REQUEST_FORKS = "request_forks"  # its rule stands in processes.py, too
 
 
 def find_own_pool_wait(of: Figures) -> Cause | None:

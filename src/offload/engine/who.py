@@ -54,7 +54,9 @@ HOLDS, BLOCKS, COMPUTES, WAITS, AWAITS = (
 Endpoints = Mapping[tuple[str, str], str]  # file and function: "route" or "dependency"
 MOST = 3  # lines in the result
 LEAST = 0.02  # share of a line in the result; a guess
-FEW = 0.25  # share of all lines of threads, below which what tasks await is told first; a guess
+FEW = (
+    0.25  # share of a line of threads; if all have less, tasks that await are named first; a guess
+)
 OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
 OFTEN = 0.15  # part of a line's time in which it holds the GIL or computes; a guess
 LONG = 0.5  # share of the time in which it holds the GIL, while many threads wait; a guess

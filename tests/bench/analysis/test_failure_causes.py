@@ -115,10 +115,10 @@ def test_a_fork_beside_threads_explains_threads_that_wait_for_the_child() -> Non
 
 
 def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
-    def failing(failed: int, since_s: float | None, **values: Any) -> Record:
+    def failing(failed: int, since_s: float | None) -> Record:
         one = ProcessFailures(1, 100, failed, since_s)
         own = Application("asgi", 1, failing=Failing(processes=(one,)))
-        return changed(RECORD, application=own, completed=60, failed={"5xx": 40}, **values)
+        return changed(RECORD, application=own, completed=60, failed={"5xx": 40})
 
     [cause] = diagnosis.diagnose([failing(40, 1.8)])
     assert cause.kind == WORKER_FAILS

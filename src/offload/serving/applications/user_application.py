@@ -165,8 +165,12 @@ def _accepts(found: Any, kind: str) -> bool:
 
 def _is_decorated(found: Any, signature: inspect.Signature) -> bool:
     """Whether a decorator makes a WSGI application of (request), as Werkzeug's does."""
-    outer = inspect.signature(found, follow_wrapped=False)
-    return _can_call(signature, 1) and not _can_call(signature, 2) and _has_any_number(outer)
+    if not _can_call(signature, 1) or _can_call(signature, 2):
+        return False
+    try:
+        return _has_any_number(inspect.signature(found, follow_wrapped=False))
+    except ValueError:  # a decorator in C, such as functools.cache
+        return False
 
 
 def _is_async(found: Any) -> bool:

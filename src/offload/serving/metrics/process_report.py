@@ -114,15 +114,14 @@ def report(
         "collector": memory.collections_between(start, end),
         "malloc": memory.malloc_figures(),
     }
-    awaited = stalls.awaited(start, end)
     stall = stalls.report(end) if with_stacks else stalls.report_own_waits(end)
     if stall is not None:
         found["stall"] = stall
-    stalls.forget()
     if with_each:
         found["each"] = request_clock.each(start, end)
-        found["awaited"] = awaited
+        found["awaited"] = stalls.awaited(start, end)
         found["endpoints"] = [*list_endpoints(_application)]
+    stalls.forget()
     return found
 
 

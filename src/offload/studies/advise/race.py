@@ -412,7 +412,8 @@ class Race:
             self.report(f"response times of {names} at {rates[-1]:.4g}/s")
             left_s = self._left_s - self._last_loads_s - len(new) * self._start_s
             passes = int(left_s / (len(new) * EACH_LOAD_S)) - len(rates) + 1
-            loads = [*(rates[:-1] if passes > 0 else []), *rates[-1:] * max(1, min(PASSES, passes))]
+            lower = rates[:-1] if passes > 0 else []
+            loads = [*lower, *rates[-1:] * max(1, min(PASSES, passes))]
             arrivals = [Arrivals(rate, "poisson") for rate in loads]
             seeds = typical_seeds(arrivals, slowest, self.seed)
             self.load([each.setup for each in new], arrivals, LOAD_S, upstream, seeds)

@@ -176,7 +176,8 @@ def _growth(loads: Sequence[Record]) -> float:
 
 
 def _requests(loads: Sequence[Record]) -> float:
-    return float(sum(each.result.completed or 0 for each in loads)) or math.inf
+    completed = sum(each.result.completed or 0 for each in loads)
+    return completed or math.inf  # without requests nothing has grown by them
 
 
 def _evidence(setup: Setup, records: Sequence[Record]) -> Evidence:
