@@ -44,8 +44,10 @@ LEAST_IDLE = 0.2  # share of the CPU: with less, a larger pool carries hardly mo
 HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
+OPENED = 0.9  # connections for each request
 
 DEFAULT_EXECUTOR = "default_executor"
+NEW_CONNECTIONS = "new_connections"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 LOCKS = ("asyncio.Lock", "threading.Lock")
 QUEUES = ("queue.Queue", "asyncio.Queue")
@@ -237,6 +239,31 @@ def _hops(record: Record) -> tuple[float, float, float] | None:
     return own.threads.handovers / completed, own.routes[0].steps.parts or 0.0, cpu_ms / 1000
 
 
+def find_new_connections(of: Figures) -> Cause | None:
+    """Each request opens connections to what it calls, and the process is not idle.
+
+    A connection costs CPU time, with TLS several ms.
+    """
+    known = [each for record in of.records if (each := _opened(record)) is not None]
+    if not known or execution.is_idle(of):
+        return None
+    opened = statistics.median(known)
+    return None if opened < OPENED else Cause(NEW_CONNECTIONS, round(opened, 1), OPENED)
+
+
+def _opened(record: Record) -> float | None:
+    """Return the connections that a request opens, at least; None if they are unknown.
+
+    Each request of the load opens one itself, unless it keeps them, also the last ones of the users
+    that do not end in the window.
+    """
+    opened, result, case = record.resources.ports.opened, record.result, record.case
+    if opened is None or not result.completed or case.keep_alive or record.load.hosts:
+        return None
+    own = result.completed + (result.failures or 0) + case.users
+    return max(0.0, opened - own) / result.completed
+
+
 def _describe_default_executor(cause: Cause, _: int) -> str:
     text = (
         f"all {cause.limit} threads of asyncio's default executor, which asyncio.to_thread and "
@@ -346,6 +373,11 @@ def _remedy_thread_hops(cause: Cause) -> str:
     return "do the short calls in one thread call, or make them async def"
 
 
+def _describe_new_connections(cause: Cause, _: int) -> str:
+    opened = max(1, round(cause.value or 0.0))
+    return f"each request opens {counted(opened, 'new connection')} to what it calls"
+
+
 STOPPED = execution.STOPPED | {OWN_POOL_WAIT, SLOTS_KEPT, STUCK_THREADS}
 RULES = (
     Rule(
@@ -353,6 +385,13 @@ RULES = (
         find_thread_hops,
         _describe_thread_hops,
         _remedy_thread_hops,
+    ),
+    Rule(
+        NEW_CONNECTIONS,
+        find_new_connections,
+        _describe_new_connections,
+        "use one session, client or pool of connections for all requests of a process: it keeps "
+        "connections and uses them again",
     ),
     Rule(
         DEFAULT_EXECUTOR,

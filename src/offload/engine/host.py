@@ -94,9 +94,15 @@ def read_counters() -> dict[str, float | None]:
 
     `busy_s` is the CPU time of all usable CPUs together, `steal_s` the time when the hypervisor
     used these CPUs, `pressure_s` the time in which at least one thread waited for a CPU (PSI),
-    `overflows` the number of connections that full listen queues of all processes dropped.
+    `overflows` the number of connections that full listen queues of all processes dropped, and
+    `opened` the number of connections that programs of this network namespace opened.
     """
-    return {**_cpu_seconds(), "pressure_s": _pressure_s(), "overflows": _overflows()}
+    return {
+        **_cpu_seconds(),
+        "pressure_s": _pressure_s(),
+        "overflows": tcp_counter("TcpExt", "ListenOverflows"),
+        "opened": tcp_counter("Tcp", "ActiveOpens"),
+    }
 
 
 def cpu_count() -> int:
@@ -130,15 +136,19 @@ def _pressure_s() -> float | None:
     return None
 
 
-def _overflows() -> float | None:
+TCP_COUNTERS = {"Tcp": "/proc/net/snmp", "TcpExt": "/proc/net/netstat"}  # files by their group
+
+
+def tcp_counter(group: str, name: str) -> float | None:
+    """Return a counter of this network namespace since its start; None if it is unknown."""
     lines = [
         line.split()[1:]
-        for line in _text("/proc/net/netstat").splitlines()
-        if line.startswith("TcpExt:")
+        for line in _text(TCP_COUNTERS[group]).splitlines()
+        if line.startswith(f"{group}:")
     ]
     if len(lines) != 2:
         return None
-    found = dict(zip(*lines, strict=True)).get("ListenOverflows")
+    found = dict(zip(*lines, strict=True)).get(name)
     return None if found is None else float(found)
 
 

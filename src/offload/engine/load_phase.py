@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from offload import loads
-from offload.engine import host, intervals, processes, server, workload
+from offload.engine import host, intervals, processes, server, sockets, workload
 from offload.engine.application import Application
 from offload.engine.figures import little_ratio
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
@@ -412,7 +412,7 @@ def _sample_processes(
         every, idle = members(facts), count_own_calls(facts, url) or 0
         for number in itertools.count():
             if number:  # the load has begun
-                count = processes.count_own_calls(every, urlsplit(url).port or 0)
+                count = sockets.count_own_calls(every, urlsplit(url).port or 0)
                 own_calls.extend([] if count is None else [max(0, count - idle)])
             if number % NOTE_EVERY == 0:
                 request_reports(pids, {"note": True}, NOTE_S)

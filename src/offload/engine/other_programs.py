@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
-import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import psutil
 
 from offload.engine import host
 from offload.engine.host import CounterSeries
-from offload.engine.processes import CONNECTED, INODE, LISTEN, open_sockets, socket_messages, tree
+from offload.engine.processes import tree
+from offload.engine.sockets import (
+    ESTABLISHED,
+    LISTENING,
+    NOT_REPORTED,
+    Socket,
+    open_sockets,
+    read_sockets,
+)
 
 SERVICES = "services_s"  # the name of the counter
 EVERY_S = 0.4  # s between two readings
 SEARCHES = (0, 2, 6)  # readings before a search for services
-
-PORTS, ADDRESSES, UID, SOCKET_INODE = struct.Struct(">HH"), slice(8, 40), 64, 68
-MAPPED = b"\0" * 10 + b"\xff\xff"  # what an IPv6 socket has before an IPv4 address
 
 
 class ProgramSampler:
@@ -109,46 +112,23 @@ class ProgramSampler:
         """Return the processes at the other ends of connections to ports that are not known yet."""
         own = {name for process in members for name in open_sockets(process.pid)}
         try:
-            sockets = [*_sockets(CONNECTED)]
+            sockets = [*read_sockets((ESTABLISHED,))]
             called = {
                 (each.remote, each.local)
                 for each in sockets
-                if each.name in own and each.local[1] != self._port
+                if each.name in own and each.port != self._port
             }
             called = {ends for ends in called if ends[0][1] not in self._ports}
             ports = {remote[1] for remote, _ in called}
             found = [each for each in sockets if (each.local, each.remote) in called]
-            found += [each for each in _sockets(LISTEN) if each.local[1] in ports]
-        except (OSError, AttributeError, struct.error):  # another system, or not permitted
+            found += [each for each in read_sockets((LISTENING,)) if each.port in ports]
+        except NOT_REPORTED:
             return set()
         self._ports |= ports
         return _owners([each for each in found if each.name not in own])
 
 
-class _Socket:
-    """A TCP socket: both its ends as (address, port), its owner, and its name in /proc/PID/fd."""
-
-    def __init__(self, family: int, body: bytes) -> None:
-        ports = PORTS.unpack_from(body, 4)
-        both = body[ADDRESSES]
-        addresses = [both[:16], both[16:]]
-        if family == socket.AF_INET:
-            addresses = [each[:4] for each in addresses]
-        self.local, self.remote = (
-            (address.removeprefix(MAPPED), port)
-            for address, port in zip(addresses, ports, strict=True)
-        )
-        self.uid = INODE.unpack_from(body, UID)[0]
-        self.name = f"socket:[{INODE.unpack_from(body, SOCKET_INODE)[0]}]"
-
-
-def _sockets(states: int) -> Iterator[_Socket]:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        for body in socket_messages(family, states):
-            yield _Socket(family, body)
-
-
-def _owners(sockets: list[_Socket]) -> set[psutil.Process]:
+def _owners(sockets: list[Socket]) -> set[psutil.Process]:
     """Return the processes that have sockets; of other users those of the same user."""
     names = {each.name: each.uid for each in sockets}
     found, seen = set[psutil.Process](), set[str]()

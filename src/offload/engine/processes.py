@@ -1,7 +1,7 @@
-"""The resources of a server, sampled from outside while a load runs: its processes and sockets.
+"""The resources of a server and its processes, sampled from outside while a load runs.
 
 First the sampler, then what it reads: the tree of processes and its threads, the requests that each
-process answered, the sockets of a port (Linux), and the memory after a garbage collection.
+process answered, and the memory after a garbage collection.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ import math
 import mmap
 import os
 import signal
-import socket
-import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ from offload.engine.record import (
     Resources,
     Throttling,
 )
+from offload.engine.sockets import count_connections, dropped_connections
 from offload.errors import MachineError, StartError
 
 EVERY = 0.1  # s between two readings of the counters
@@ -116,7 +115,11 @@ class ResourceSampler:
             shares=self._shares(window),
             listen_overflows=_whole(increases["overflows"]),
             throttling=self._throttling(window),
-            ports=ClientPorts(host.client_ports(), _whole(self._peaks.get("time_wait"))),
+            ports=ClientPorts(
+                host.client_ports(),
+                _whole(self._peaks.get("time_wait")),
+                _whole(increases["opened"]),
+            ),
             page_faults=_whole(increases["page_faults"]),
             host=HostUse(
                 busy_s=_rounded(increases["busy_s"]),
@@ -226,6 +229,7 @@ _COUNTERS = (
     "steal_s",
     "pressure_s",
     "overflows",
+    "opened",
     "page_faults",
 )
 
@@ -527,177 +531,12 @@ def open_response_counts(facts: Mapping[str, Any]) -> ResponseCounts | None:
         return None
 
 
-ESTABLISHED, LISTENING = "01", "0A"  # states in /proc/net/tcp
-TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-
-
-def count_connections(processes: Sequence[psutil.Process], port: int) -> dict[int, int]:
-    """Return the number of established connections on `port` of each accepting process, by pid.
-
-    A process is accepting if it has connections, or if it listens and no child of it listens: a
-    parent often only keeps the port open for its workers. Empty if there is no connection, or if
-    the system does not report connections.
-    """
-    inodes = _inodes(port)
-    sockets = {p.pid: open_sockets(p.pid) for p in processes}
-    counts = {pid: len(own & inodes[ESTABLISHED]) for pid, own in sockets.items()}
-    listening = accepting_pids(processes, port)
-    accepting = {pid: n for pid, n in counts.items() if n or pid in listening}
-    return accepting if any(accepting.values()) else {}
-
-
-def accepting_pids(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...]:
-    """Return the pids of those processes that listen on a port and have no child that listens."""
-    inodes = _inodes(port)[LISTENING]
-    listening = [process for process in processes if open_sockets(process.pid) & inodes]
-    parents = _parents(listening)
-    return tuple(process.pid for process in listening if process.pid not in parents)
-
-
-def listening_roots(port: int) -> tuple[int, ...]:
-    """Return the pids of the processes that listen on a port and whose parent does not.
-
-    Empty if there is none, or if their sockets cannot be read, because they are another user's.
-    """
-    if not (inodes := _inodes(port)[LISTENING]):
-        return ()
-    listening = [p for p in psutil.process_iter() if open_sockets(p.pid) & inodes]
-    pids = {process.pid for process in listening}
-    return tuple(p.pid for p in listening if not _parents([p]) & pids)
-
-
-def _inodes(port: int) -> dict[str, set[str]]:
-    """Return the names of the sockets on a local port, by their state."""
-    found: dict[str, set[str]] = {ESTABLISHED: set(), LISTENING: set()}
-    end = f":{port:04X}"
-    for table in TABLES:
-        with suppress(OSError):  # no Linux, or no IPv6
-            for line in Path(table).read_text().splitlines():
-                if end in line:  # a fast check first, because there may be thousands of lines
-                    words = line.split()
-                    if words[1].endswith(end) and words[3] in found:
-                        found[words[3]].add(f"socket:[{words[9]}]")
-    return found
-
-
-def open_sockets(pid: int) -> set[str]:
-    """Return the links of the open files of a process, "socket:[INODE]" of a socket.
-
-    Empty if it has ended, or belongs to another user.
-    """
-    found = set()
-    with suppress(OSError):  # the process ended, or belongs to another user
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                found.add(str(entry.readlink()))
-    return found
-
-
 def tree(pid: int) -> list[psutil.Process]:
     """Return a process and its descendants; empty if it has ended."""
     with suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
     return []
-
-
-def _parents(processes: Iterable[psutil.Process]) -> set[int]:
-    found = set()
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            found.add(process.ppid())
-    return found
-
-
-# What netlink's sock_diag sends: https://man7.org/linux/man-pages/man7/sock_diag.7.html
-SOCK_DIAG, BY_FAMILY = 4, 20  # the netlink protocol, and its request for sockets of a family
-REQUEST_DUMP = 0x301  # the flags of a request for all sockets that match
-ERROR, DONE = 2, 3  # types of a response
-LISTEN, CONNECTED = 1 << 10, 1 << 1  # sets of states
-MEMORY = 7  # type of the requested attribute, an array of numbers
-DROPS = 8  # index of the last of these numbers: the dropped connections
-HEADER, SOCKET = struct.Struct("=IHHII"), 72  # sizes: a message's header, inet_diag_msg
-INODE = struct.Struct("=I")
-ATTRIBUTE = struct.Struct("=HH")
-
-
-def dropped_connections(port: int) -> int | None:
-    """Return how many connections were dropped on `port` since its sockets started to listen.
-
-    None if no socket listens, or if the system does not report the number. A call takes 0.2 ms.
-    """
-    try:
-        drops = [n for family in (socket.AF_INET, socket.AF_INET6) for n in _drops(family, port)]
-    except (OSError, AttributeError, struct.error):  # another system, or not permitted
-        return None
-    return sum(drops) if drops else None
-
-
-def count_own_calls(pids: Sequence[int], port: int) -> int | None:
-    """Return how many connections processes have to a port of this machine, such as their own.
-
-    None if that is unknown. A call takes about 1 ms, and more with hundreds of connections.
-    """
-    try:
-        names = {
-            f"socket:[{INODE.unpack_from(body, 68)[0]}]"
-            for family in (socket.AF_INET, socket.AF_INET6)
-            for body in socket_messages(family, CONNECTED)
-            if struct.unpack_from(">H", body, 6)[0] == port and body[8:24] == body[24:40]
-        }
-    except (OSError, AttributeError, struct.error):  # another system, or not permitted
-        return None
-    own = {name for pid in pids for name in open_sockets(pid)} if names else set()
-    return len(own & names) if pids else None
-
-
-def _drops(family: int, port: int) -> Iterator[int]:
-    for body in socket_messages(family, LISTEN, MEMORY, port):
-        if struct.unpack_from(">H", body, 4)[0] == port:
-            for attribute in socket_attributes(body, MEMORY):
-                yield struct.unpack_from("=I", attribute, 4 * DROPS)[0]
-
-
-def socket_messages(family: int, states: int, attribute: int = 0, port: int = 0) -> Iterator[bytes]:
-    """Yield an inet_diag_msg with its attributes for each TCP socket in one of the `states`.
-
-    The port is a hint only: some kernels ignore it. Raise OSError or AttributeError if the system
-    does not report sockets.
-    """
-    extensions = 1 << (attribute - 1) if attribute else 0
-    request = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, extensions, states)
-    request += struct.pack(">H46x", port)  # of inet_diag_sockid only the source port
-    size = HEADER.size + len(request)
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, SOCK_DIAG) as netlink:
-        netlink.settimeout(1.0)
-        netlink.send(HEADER.pack(size, BY_FAMILY, REQUEST_DUMP, 0, 0) + request)
-        while True:
-            for kind, body in _messages(netlink.recv(65536)):
-                if kind in (ERROR, DONE):
-                    return
-                yield body
-
-
-def _messages(response: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the type and the body of each message of a response."""
-    while len(response) >= HEADER.size:
-        length, kind, *_ = HEADER.unpack_from(response)
-        yield kind, response[HEADER.size : length]
-        response = response[_aligned(length) :]
-
-
-def socket_attributes(message: bytes, kind: int) -> Iterator[bytes]:
-    """Yield the values of the attributes of one kind in an inet_diag_msg."""
-    rest = message[SOCKET:]
-    while len(rest) >= ATTRIBUTE.size:
-        length, found = ATTRIBUTE.unpack_from(rest)
-        if found == kind:
-            yield rest[ATTRIBUTE.size : length]
-        rest = rest[_aligned(length) :]
-
-
-def _aligned(length: int) -> int:
-    return max(4, (length + 3) & ~3)
 
 
 LONGEST_S, POLL_S = 3.0, 0.1  # s until a collection has ended; a guess

@@ -299,11 +299,13 @@ class ClientPorts:
     """The ports that clients of this machine get by themselves.
 
     So many are `available` for each address, and so many closed connections were in `time_wait` at
-    the peak, each of which may block a port.
+    the peak, each of which may block a port. `opened` is the number of connections that clients of
+    this network namespace opened in the window, including the load tool.
     """
 
     available: int | None = None
     time_wait: int | None = None
+    opened: int | None = None
 
     @property
     def are_used_up(self) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from offload import files
-from offload.engine import gil_location, processes
+from offload.engine import gil_location, sockets
 from offload.engine.gil_location import Unreadable
 from offload.engine.processes import ProcessTree
 from offload.engine.workload import get
@@ -98,7 +98,7 @@ def last_error(facts: Facts) -> str | None:
 
 def count_own_calls(facts: Facts, url: str) -> int | None:
     """Return the number of connections of a server to its own port; None if it is unknown."""
-    return processes.count_own_calls(members(facts), urlsplit(url).port or 0)
+    return sockets.count_own_calls(members(facts), urlsplit(url).port or 0)
 
 
 def members(facts: Facts) -> list[int]:
@@ -385,7 +385,7 @@ def _task_pids(facts: Facts) -> Sequence[int]:
         return ()
     if catalog.find_server(str(facts["server"])).constants.get("TASKS_ELSEWHERE"):
         return ()
-    return [pid for pid in processes.accepting_pids(members, port) if pid != root]
+    return [pid for pid in sockets.accepting_pids(members, port) if pid != root]
 
 
 def _locate_gils(pids: Sequence[int]) -> list[Facts]:

@@ -40,6 +40,7 @@ from offload import loads
 from offload.engine import server_reports
 from offload.engine.application import HotLine, Who
 from offload.engine.processes import ProcessTree
+from offload.engine.sockets import list_peers
 from offload.errors import UserError
 from offload.loads import Load, Window
 from offload.registry import places
@@ -526,18 +527,6 @@ def find_awaits(
 def _send(load: Load) -> None:
     with suppress(UserError):
         loads.run(load, "builtin")
-
-
-def list_peers(port: int) -> set[str]:
-    """Return the addresses that are or were connected to a local port; only on Linux."""
-    found = set()
-    for table in ("tcp", "tcp6"):
-        with suppress(OSError):
-            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-                _, local, peer, *_ = line.split(maxsplit=3)
-                if local.endswith(f":{port:04X}"):
-                    found.add(peer)
-    return found
 
 
 def needs_permission() -> bool:

@@ -49,6 +49,7 @@ ADVISED = (
     Seeded("fastapi_beside:app", "nothing", ("fastapi",)),
     Seeded("fastapi_rows:app", "thread_hops", ("fastapi",), named="its body has 400 parts"),
     Seeded("fastapi_rows_async:app", "nothing", ("fastapi",)),
+    Seeded("plain_connects:app", "new_connections", named="opens 1 new connection"),
     Seeded("fastapi_own_threads:app", "nothing", ("fastapi",)),
     Seeded("fastapi_forgets:app", "nothing", ("fastapi",)),
     Seeded("starlette_body_awaits:app", "nothing", ("starlette",)),

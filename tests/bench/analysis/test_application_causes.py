@@ -258,6 +258,7 @@ WSGI = ("flask_", "plain_pool", "numpy_", "seeded_site.wsgi")
 TIMING = (
     "gil_saturated",
     "blas_threads",
+    "new_connections",
     "waits_elsewhere",
     "collector",
     "arenas",

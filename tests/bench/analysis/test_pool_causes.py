@@ -16,7 +16,7 @@ from offload.causes.execution import (
     Blocks,
 )
 from offload.causes.gains import Gain
-from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE, Hops
+from offload.causes.pools import DEFAULT_EXECUTOR, NEW_CONNECTIONS, WAITS_ELSEWHERE, Hops
 from offload.causes.rules import Cause
 from offload.engine.application import (
     Application,
@@ -28,7 +28,7 @@ from offload.engine.application import (
     Threads,
     Who,
 )
-from offload.engine.record import Record, Tasks, from_line, to_line
+from offload.engine.record import ClientPorts, Record, Tasks, from_line, to_line
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "uvicorn_httptools", "app=shop:app", 25, "run_server", "2026-01-01")
@@ -207,6 +207,31 @@ def test_a_request_with_many_calls_fills_a_pool_for_longer_than_it_takes_alone()
     assert kinds(FULL, rate=10.0, alone_s=0.2) == [WAITS_ELSEWHERE]
 
 
+# 600 requests of 25 users: those of the load alone open up to 625 connections.
+BUSY = {"cores_used": 0.9, "cpu_ms_per_request": 15.0, "alone_s": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("opened", "values", "said"),
+    [
+        (1200, {}, "each request opens 1 new connection to what it calls"),
+        (2450, {}, "each request opens 3 new connections"),
+        (1100, {}, None),  # not each request
+        (None, {}, None),
+        (1200, {"keep_alive": True}, None),  # the server may close them
+        (1200, {"failed": {"timeout": 600}}, None),  # the load opened them
+        (1200, {"cores_used": 0.3, "cpu_ms_per_request": 5.0}, None),  # they cost little
+    ],
+)
+def test_connections_that_each_request_opens_are_a_cause_while_they_cost_cpu(
+    opened: int | None, values: dict[str, Any], said: str | None
+) -> None:
+    found = causes(ports=ClientPorts(28_232, 0, opened), **BUSY | values)
+    [*named] = (cause for cause in found if cause.kind == NEW_CONNECTIONS)
+    assert len(named) == (said is not None)
+    assert all((said or "") in diagnosis.clause(cause, 25) for cause in named)
+
+
 HOPS = {
     "steps": Steps(parts=1000.0),
     "handovers": 200_000,
@@ -262,7 +287,10 @@ def test_a_pool_of_processes_may_use_the_cpu() -> None:
 
 
 def test_rules_of_pools_are_per_process_except_hops() -> None:
-    assert [rule.kind for rule in pools.RULES if not rule.is_per_process] == [THREAD_HOPS]
+    assert [rule.kind for rule in pools.RULES if not rule.is_per_process] == [
+        THREAD_HOPS,
+        NEW_CONNECTIONS,
+    ]
 
 
 BODY = Steps(parts=5.0, blocks=1.0, blocked_s=0.12, body_blocks=4.0, body_blocked_s=0.12)

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from offload.engine import processes
+from offload.engine import sockets
 from offload.engine.processes import ResourceSampler
 from tests.waiting import wait_until
 
@@ -29,20 +29,20 @@ def listening() -> Iterator[socket.socket]:
 def overflow(server: socket.socket, stack: ExitStack) -> None:
     """Connect more often than its queue takes, until some are dropped."""
     port = server.getsockname()[1]
-    before = processes.dropped_connections(port) or 0
+    before = sockets.dropped_connections(port) or 0
     for _ in range(5):
         client = stack.enter_context(socket.socket())
         client.setblocking(False)
         client.connect_ex(("127.0.0.1", port))
-    wait_until(lambda: (processes.dropped_connections(port) or 0) > before, 5)
+    wait_until(lambda: (sockets.dropped_connections(port) or 0) > before, 5)
 
 
 def test_only_the_queue_of_the_port_is_counted() -> None:
     with listening() as own, listening() as other, ExitStack() as stack:
         overflow(other, stack)
-        assert processes.dropped_connections(own.getsockname()[1]) == 0
+        assert sockets.dropped_connections(own.getsockname()[1]) == 0
         port = other.getsockname()[1]
-    assert processes.dropped_connections(port) is None  # nothing listens any more
+    assert sockets.dropped_connections(port) is None  # nothing listens any more
 
 
 def test_what_a_port_drops_in_a_window_is_in_its_record() -> None:
@@ -55,7 +55,7 @@ def test_what_a_port_drops_in_a_window_is_in_its_record() -> None:
             time.sleep(0.3)
             middle = time.monotonic()
             time.sleep(0.3)
-        dropped = processes.dropped_connections(port)
+        dropped = sockets.dropped_connections(port)
     assert watch.between(None, None).listen_overflows == dropped
     assert watch.between(middle, time.monotonic()).listen_overflows == 0
 
@@ -63,11 +63,11 @@ def test_what_a_port_drops_in_a_window_is_in_its_record() -> None:
 def test_without_netlink_the_machine_s_counter_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_NETLINK")
     with listening() as other, ExitStack() as stack:
-        assert processes.dropped_connections(other.getsockname()[1]) is None
+        assert sockets.dropped_connections(other.getsockname()[1]) is None
         with ResourceSampler(os.getpid(), (), other.getsockname()[1]) as watch:
             monkeypatch.undo()
             overflow(other, stack)
-        dropped = processes.dropped_connections(other.getsockname()[1])
+        dropped = sockets.dropped_connections(other.getsockname()[1])
     assert (watch.between(None, None).listen_overflows or 0) >= (dropped or 1)
 
 
@@ -84,3 +84,4 @@ def test_ports_in_time_wait_are_in_the_record() -> None:
     ports = found.between(None, None).ports
     assert ports.available is not None and ports.available > 0
     assert ports.time_wait is not None and ports.time_wait >= 1
+    assert ports.opened is not None and ports.opened >= 40

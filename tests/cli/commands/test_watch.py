@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.engine import processes, running_servers, server
+from offload.engine import running_servers, server, sockets
 from offload.engine.server import find_interpreter
 from offload.errors import UsageError
 from offload.studies.watch import document
@@ -141,7 +141,7 @@ def test_a_free_threaded_python_has_no_gil_instead_of_a_rho() -> None:
 
 def test_the_pid_of_a_url_is_that_of_the_parent_of_all_workers(start: Start) -> None:
     facts = start("prefork", "noop_sync").facts
-    assert processes.listening_roots(int(str(facts["port"]))) == (facts["pid"],)
+    assert sockets.listening_roots(int(str(facts["port"]))) == (facts["pid"],)
 
 
 # What it refuses

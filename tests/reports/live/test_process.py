@@ -19,7 +19,7 @@ from offload.cli import runner
 from offload.documents import live
 from offload.documents.live import RowsPipe
 from offload.documents.live.view import MOST_ROWS, PipeView
-from offload.engine import journal, processes
+from offload.engine import journal, sockets
 from offload.engine.progress import (
     Progress,
     RunProgress,
@@ -134,7 +134,7 @@ def test_watch_shows_its_rows_on_a_page(monkeypatch: pytest.MonkeyPatch) -> None
 @contextmanager
 def ended_in_the_end(port: int) -> Iterator[None]:
     """End the process that listens on a port."""
-    [pid] = processes.listening_roots(port)
+    [pid] = sockets.listening_roots(port)
     try:
         yield
     finally:

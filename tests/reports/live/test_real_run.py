@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from offload.engine import processes
+from offload.engine import sockets
 from tests import ROOT
 from tests.reports.live.serving import Events, answer
 from tests.waiting import read_line
@@ -55,7 +55,7 @@ def run(is_opened: bool) -> tuple[float, float]:
         assert process.wait(60) == 0, lines
         ended = time.monotonic()
         if is_opened:
-            [pid] = processes.listening_roots(int(url.split(":")[2].split("/")[0]))
+            [pid] = sockets.listening_roots(int(url.split(":")[2].split("/")[0]))
             stack.callback(os.kill, pid, signal.SIGKILL)
             views = [stream.until(lambda view: view["has_report"]) for stream in streams]
             assert [row[2] for row in views[-1]["rows"]] == ["1", "1"]

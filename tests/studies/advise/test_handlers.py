@@ -216,15 +216,18 @@ def test_the_text_has_the_program_and_its_command(shop: Path) -> None:
     assert (heading, code) == ("Handler (fastapi), to be saved as app.py:\n\n", handler.code)
     assert rest.startswith(f"\nStart it: {handler.start}\n")
     assert handler.note is None
+    assert rest.endswith(f"\nMeasure it, too: PYTHONPATH={shop} offload advise app=app.py:app")
+    assert "Measure it" not in advised("tornado", "shop.pricing:quote", shop).text
     slow = advised("django_async", "shop.pricing:quote", shop)
     assert "\nNote: Django passes each ASGI request through" in slow.text
-    lines = [line for line in slow.text.splitlines() if not line.startswith("Start it: ")]
+    commands = ("Start it: ", "Measure it, too: ")
+    lines = [line for line in slow.text.splitlines() if not line.startswith(commands)]
     assert max(map(len, lines)) <= 100
 
 
 def test_the_json_has_all_of_a_program(shop: Path) -> None:
     values = advised("django", "shop.pricing:quote", shop).values
-    assert [*values] == ["framework", "file", "code", "start", "packages", "note"]
+    assert [*values] == ["framework", "file", "code", "start", "packages", "note", "measure"]
     assert values["packages"] == places.lines_for(["django", "gunicorn"])
 
 

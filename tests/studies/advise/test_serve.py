@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from offload.engine import journal, running_servers
-from offload.engine.processes import ProcessTree, accepting_pids
+from offload.engine.processes import ProcessTree
+from offload.engine.sockets import accepting_pids
 from offload.registry import catalog
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Setup, kind_of
 from offload.studies.advise.function import SERVERS

@@ -361,7 +361,9 @@ class Race:
     def _after_first(self, setups: Sequence[Setup]) -> list[Setup]:
         """Drop set-ups after the first round, and add neighbours of the leader.
 
-        Those are dropped that are slow, or slower than the leader and need more memory.
+        Those are dropped that are slow, or slower than the leader and need more memory. If another
+        server is the fastest, one of its neighbours is added: a few threads more, in which it sends
+        responses, may make it certainly faster.
         """
         works = [each for each in self.evidence() if each.capacity and each.setup in setups]
         if not works:
@@ -375,10 +377,16 @@ class Race:
             for each in works
             if (each.capacity or 0.0) >= least and not self._is_behind(each, leader)
         ]
-        new = [each for each in self.prior.neighbours(leader.setup) if each not in setups]
+        new = self._neighbours(leader, setups)
+        if best.setup.server != leader.setup.server:
+            theirs = [each for each in self._neighbours(best, setups) if each not in new]
+            new = [*new[: NEIGHBOURS - 1], *theirs[:1], *new[NEIGHBOURS - 1 :]]
         kept.sort(key=lambda setup: setup != leader.setup)
         most = min(MOST_CANDIDATES + 1, self._most_setups(FEWEST - 1, self._each_s))
         return [*kept[:MOST_CANDIDATES], *new[:NEIGHBOURS]][:most]
+
+    def _neighbours(self, found: Evidence, measured: Sequence[Setup]) -> list[Setup]:
+        return [each for each in self.prior.neighbours(found.setup) if each not in measured]
 
     def _most_setups(self, rounds: int, each_s: float) -> int:
         """Return how many set-ups a number of rounds has time for: at least two."""

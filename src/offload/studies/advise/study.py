@@ -163,7 +163,7 @@ def _start_application(
         on_start(race.folder)
     found = _probe_application(race, saved, servers)
     for sentence in found.seen():
-        race.report(f"seen: {sentence}")
+        race.report(f"one process alone: {sentence}")
     _check_response_time(race.question, found)
     race.costs = found.costs
     candidates = race.prior.candidates_of_each(servers)

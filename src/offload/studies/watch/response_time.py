@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from offload.engine import processes
+from offload.engine import sockets
 from offload.errors import UsageError
 from offload.loads import mask_query, request_target, split_credentials
 
@@ -66,7 +66,7 @@ def server_pid(url: str) -> int:
     port = parts.port or http.client.HTTP_PORT
     if parts.port is None and parts.scheme == "https":
         port = http.client.HTTPS_PORT
-    roots = processes.listening_roots(port) if parts.hostname in LOCAL else ()
+    roots = sockets.listening_roots(port) if parts.hostname in LOCAL else ()
     if len(roots) == 1:
         return roots[0]
     if roots:

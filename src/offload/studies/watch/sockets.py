@@ -1,37 +1,28 @@
-"""The sockets of watched processes: listen queues, connections, and requests in progress (Linux).
-
-Netlink's sock_diag reports the sockets of this network namespace, to every user. Which process has
-a socket is in /proc/PID/fd, which its user and root may read.
-"""
+"""The sockets of watched processes: listen queues, connections, and requests in progress."""
 
 from __future__ import annotations
 
 import os
-import socket
-import struct
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
-from offload.engine.processes import (
-    LISTEN,
+from offload.engine import host
+from offload.engine.sockets import (
+    CLOSE_WAIT,
+    ESTABLISHED,
+    INFO,
+    LISTENING,
+    NOT_REPORTED,
+    Socket,
     dropped_connections,
     open_sockets,
-    socket_attributes,
-    socket_messages,
+    parents_of,
+    read_sockets,
 )
 
-LISTENING, ESTABLISHED, CLOSE_WAIT = 10, 1, 8  # states
-INFO = 2  # the attribute with struct tcp_info
-# In an inet_diag_msg: the state, and the queues, the user and the inode.
-STATE, QUEUES = 1, struct.Struct("=56xIIII")
-# Offsets in tcp_info: ms since the last data was sent, and received; segments with data.
-LAST_SENT, LAST_RECEIVED, SEGMENTS = 44, 52, struct.Struct("=152xII")
 SHARE = 0.004  # maximum use of a core for readings
 FEWEST = 20  # requests, from which a mean response time is known to a quarter
 OTHER_NETWORK = (
@@ -39,24 +30,6 @@ OTHER_NETWORK = (
     "watch in it"
 )
 OTHER_USER = "only its user and root may see the connections of pid {pid}"
-
-
-@dataclass(frozen=True)
-class Socket:
-    """A TCP socket. Of one that listens, `waiting` of at most `most` connections are queued.
-
-    `received` and `sent` are segments with data; a request is usually one. `is_in_progress`: a
-    request was received, and no part of its response has been sent since.
-    """
-
-    port: int
-    inode: int
-    listens: bool
-    waiting: int
-    most: int
-    received: int = 0
-    sent: int = 0
-    is_in_progress: bool = False
 
 
 @dataclass
@@ -131,13 +104,14 @@ class SocketMeter:
                 if link.startswith("socket:["):
                     owners.setdefault(int(link[8:-1]), set()).add(pid)
         try:
-            found = [each for each in read_sockets() if each.inode in owners]
-        except (OSError, AttributeError, struct.error):
+            every = read_sockets((LISTENING, ESTABLISHED, CLOSE_WAIT), INFO)
+            found = [each for each in every if each.inode in owners]
+        except NOT_REPORTED:
             self._use.why = "this system does not report sockets"
             return
-        opened = passive_opens()
-        self._add(found, owners, seconds, opened)
-        self._received = {each.inode: each.received for each in found}
+        opened = host.tcp_counter("Tcp", "PassiveOpens")
+        self._add(found, owners, seconds, None if opened is None else int(opened))
+        self._received = {each.inode: each.segments[0] for each in found}
         self._due = seconds + (time.thread_time() - began) / SHARE
 
     def use(self) -> SocketUse:
@@ -162,7 +136,7 @@ class SocketMeter:
         use.readings += 1
         use.seconds = seconds
         listening = {pid for each in found if each.listens for pid in owners[each.inode]}
-        use.accepting = frozenset(listening - _parents_of(listening))
+        use.accepting = frozenset(listening - parents_of(listening))
         ports = {each.port for each in found if each.listens}
         for each in found:
             port = each.port
@@ -174,6 +148,7 @@ class SocketMeter:
                 continue
             if port not in ports:  # a connection to another server, such as a database
                 continue
+            received, _ = each.segments
             # Of a socket that several processes have, the last one that was started accepted it.
             pid = max(owners[each.inode])
             use.connections[pid] += 1
@@ -182,48 +157,10 @@ class SocketMeter:
             if before is not None:
                 use.kept[pid] += 1
                 use.kept_in_progress[pid] += each.is_in_progress
-                use.kept_requests[pid] += max(0, each.received - before)
+                use.kept_requests[pid] += max(0, received - before)
             elif is_first:
-                before = each.received
-            use.requests[pid] += max(0, each.received - (before or 0))
-
-
-def _parents_of(pids: Iterable[int]) -> set[int]:
-    found = set()
-    for pid in pids:
-        with suppress(psutil.Error):
-            found.add(psutil.Process(pid).ppid())
-    return found
-
-
-def read_sockets() -> Iterator[Socket]:
-    """Yield the TCP sockets that listen or are connected. Raise OSError, AttributeError."""
-    states = LISTEN | 1 << ESTABLISHED | 1 << CLOSE_WAIT
-    for family in (socket.AF_INET, socket.AF_INET6):
-        for message in socket_messages(family, states, INFO):
-            waiting, most, _, inode = QUEUES.unpack_from(message)
-            port = struct.unpack_from(">H", message, 4)[0]
-            listens = message[STATE] == LISTENING
-            info = next(socket_attributes(message, INFO), b"")
-            if listens or len(info) < SEGMENTS.size:
-                yield Socket(port, inode, listens, waiting, most)
-                continue
-            received, sent = SEGMENTS.unpack_from(info)
-            sent_ms, received_ms = (
-                struct.unpack_from("=I", info, at)[0] for at in (LAST_SENT, LAST_RECEIVED)
-            )
-            is_in_progress = received > 0 and (sent == 0 or received_ms < sent_ms)
-            yield Socket(port, inode, False, waiting, most, received, sent, is_in_progress)
-
-
-def passive_opens() -> int | None:
-    """Return how many connections were opened to this machine since it was started."""
-    try:
-        lines = Path("/proc/net/snmp").read_text().splitlines()
-    except OSError:
-        return None
-    names, values = ([*line.split()] for line in lines if line.startswith("Tcp:"))
-    return int(dict(zip(names, values, strict=True))["PassiveOpens"])
+                before = received
+            use.requests[pid] += max(0, received - (before or 0))
 
 
 def _network(pid: int | str) -> str | None:

@@ -29,7 +29,8 @@ PIPEPOOL = "pipepool"  # without a minimum version, because it is not on PyPI
 class Handler:
     """A program, the file in which to save it, the command that starts it, and its requirements.
 
-    `note` explains how the framework changes the answer; None if it does not.
+    `note` explains how the framework changes the answer; None if it does not. `measure` is the
+    command that measures the program itself; None if it is neither WSGI nor ASGI.
     """
 
     framework: str
@@ -38,6 +39,7 @@ class Handler:
     start: str
     packages: tuple[str, ...]
     note: str | None = None
+    measure: str | None = None
 
     @property
     def values(self) -> dict[str, Any]:
@@ -53,7 +55,8 @@ class Handler:
         if PIPEPOOL in self.packages:
             needs += "\nIts pipepool is not on PyPI: install the wheel of this project's pipepool/."
         note = "" if self.note is None else f"\n{wrapped(f'Note: {self.note}')}"
-        return f"{heading}\n\n{self.code}\nStart it: {self.start}\n{needs}{note}"
+        measure = "" if self.measure is None else f"\nMeasure it, too: {self.measure}"
+        return f"{heading}\n\n{self.code}\nStart it: {self.start}\n{needs}{note}{measure}"
 
 
 def names() -> list[str]:
@@ -103,8 +106,11 @@ def render(framework: str, plan: Plan) -> Handler:
         code, start = module.handler(plan)
     packages = tuple(_with_minimum(name) for name in module.PACKAGES)
     packages += (PIPEPOOL,) if _program.imports(code, PIPEPOOL) else ()
+    file, path = f"{plan.app}.py", _search_path(plan)
+    is_application = framework != "tornado"  # of WSGI or ASGI
+    measure = f"{path}offload advise app={file}:app" if is_application else None
     note = getattr(module, "NOTE", None)
-    return Handler(framework, f"{plan.app}.py", code, _search_path(plan) + start, packages, note)
+    return Handler(framework, file, code, path + start, packages, note, measure)
 
 
 def _module(framework: str) -> Any:
