@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -145,6 +146,24 @@ def test_an_exception_of_a_generator_is_kept(clocked: Clocked) -> None:
     with pytest.raises(LookupError, match="no second part"):
         next(parts)
     assert request_clock.between(0, 0)["error"].startswith("LookupError: no second part (")
+
+
+def test_an_exception_that_a_framework_logs_is_kept_whatever_handles_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(request_clock, "_error", None)
+    create = logging.getLogRecordFactory()
+    request_clock.watch_log()
+    log = logging.Logger("shop")  # without any handler
+    try:
+        raise LookupError("no such court")
+    except LookupError:
+        log.warning("tried again", exc_info=True)
+        assert request_clock.between(0, 0)["error"] is None
+        log.exception("Exception on /courts")
+    finally:
+        logging.setLogRecordFactory(create)
+    assert request_clock.between(0, 0)["error"].startswith("LookupError: no such court (")
 
 
 def test_an_exception_without_a_message_passes_through(clocked: Clocked) -> None:

@@ -225,6 +225,15 @@ def test_lines_that_a_library_runs_and_rare_lines_are_no_answer() -> None:
     assert who.find_lines(samples(every=[(ASGI, 100), ((*ASGI, "rare@/a/x.py:1"), 1)])) == ()
 
 
+def test_a_library_that_holds_the_gil_without_a_line_of_the_user_is_named() -> None:
+    library = "/venv/lib/python3.11/site-packages"
+    checks = (*ASGI, f"app@{library}/fastapi/routing.py:7", f"check@{library}/pydantic/root.py:40")
+    own = (*ASGI, "check@/a/x.py:1", f"check@{library}/pydantic/root.py:40")
+    found = who.find_library_line(samples(holding=[(checks, 70), (ASGI, 20), (own, 10)]))
+    assert found == HotLine("check", "pydantic/root.py", 40, 0.7, who.HOLDS, "library")
+    assert who.find_library_line(samples(holding=[(checks, 40), (own, 60)])) is None
+
+
 def test_a_missing_process_is_a_reason() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait(timeout=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ BLOCKED_S = 0.02  # s: two intervals of the loop's timer; asyncio itself warns f
 BLOCKED_SHARE = 0.5  # share of the time in which the loop is blocked
 LATE_S = 0.005  # s of median lag: half an interval of the loop's timer
 FULL = 0.1  # share of time with all threads in use
+KEPT_FULL = 0.9  # the same if background tasks may use them
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
@@ -174,14 +176,28 @@ def find_thread_limit(of: Figures) -> Cause | None:
     """All of anyio's threads are in use, and requests take as long in them as alone.
 
     If they take longer, more threads would wait for the same resource: the GIL, the CPU, a pool.
+    But background tasks may hold the threads after the responses.
     """
     full, total = of.signs.limiter_full, of.signs.limiter_total
     if full is None or total is None or full < FULL or not of.rate or not of.alone_s:
         return None
     in_thread_s = total * of.processes / of.rate
-    if in_thread_s >= STRETCHED * of.alone_s or find_gil_saturated(of) is not None:
+    if find_gil_saturated(of) is not None:
         return None
-    return Cause(THREAD_LIMIT, full, FULL, limit=total)
+    if in_thread_s < STRETCHED * of.alone_s:
+        return Cause(THREAD_LIMIT, full, FULL, limit=total)
+    if full < KEPT_FULL or not is_idle(of) or _in_threads(of) >= IDLE * total:
+        return None
+    return Cause(THREAD_LIMIT, full, KEPT_FULL, limit=total, facts=Blocks(BACKGROUND))
+
+
+def _in_threads(of: Figures) -> float:
+    """Return how many requests of a process are in anyio's threads: those inside do not wait."""
+    waiting = of.records[-1].application.threads.limiter.waiting if of.records else None
+    inside = of.signs.concurrency
+    if inside is None or waiting is None:
+        return math.inf
+    return inside / of.processes - waiting
 
 
 def find_cost_grows(of: Figures) -> Cause | None:
@@ -253,7 +269,17 @@ def _describe_thread_limit(cause: Cause, users: int) -> str:
     return (
         f"all {cause.limit} threads of anyio, in which def routes run, are in use for "
         f"{percent(cause.value or 0.0)} of the time with {counted(users, 'user')}"
+        f"{', mostly by background tasks after the responses' if cause.facts else ''}"
     )
+
+
+def _remedy_of_thread_limit(cause: Cause) -> str:
+    more = (
+        "raise total_tokens of anyio.to_thread.current_default_thread_limiter(), use more "
+        "processes, or await"
+    )
+    own = "make the background task async, or give it a queue and threads of its own; or "
+    return f"{own}{more}" if cause.facts else more
 
 
 def _describe_gil_saturated(cause: Cause, _: int) -> str:
@@ -316,8 +342,7 @@ RULES = (
         THREAD_LIMIT,
         find_thread_limit,
         _describe_thread_limit,
-        "raise total_tokens of anyio.to_thread.current_default_thread_limiter(), use more "
-        "processes, or await",
+        _remedy_of_thread_limit,
         is_per_process=True,
         is_symptom_of=STOPPED,
         switch=twice_the_threads,

@@ -89,8 +89,11 @@ def find_stuck_threads(of: Figures) -> Cause | None:
     """Threads of a pool are in calls that take much longer than a request does alone.
 
     These are most of its threads in a load that fails as a whole, or any call that began while
-    requests failed, and outlives them all.
+    requests failed, and outlives them all. If so many calls wait for a slot that requests keep,
+    this is what the threads wait for.
     """
+    kept = find_slots_kept(of)
+    wait = (kept.facts.waiting or 0.0) if kept and isinstance(kept.facts, PoolUse) else 0.0
     if find_own_pool_wait(of) is not None or find_own_server_call(of) is not None:
         return None
     for record in reversed((*of.records, *of.failed)):
@@ -103,7 +106,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
                 is_full, least = False, max(2.0, OWN_STUCK * pool.threads)
             else:
                 least = 1.0
-            is_stuck = is_full or pool.outlived >= least
+            is_stuck = (is_full or pool.outlived >= least) and wait < max(1.0, STUCK * pool.stuck)
             if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
                 count = pool.stuck if is_full else pool.outlived
                 line = _line(pool.place, count / pool.threads)

@@ -45,12 +45,14 @@ HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
 OPENED = 0.9  # connections for each request
+WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
 
 DEFAULT_EXECUTOR = "default_executor"
 NEW_CONNECTIONS = "new_connections"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 LOCKS = ("asyncio.Lock", "threading.Lock")
 QUEUES = ("queue.Queue", "asyncio.Queue")
+SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"  # as in metrics/pool_use.py
 UNITS = {THREADS: "thread", PROCESSES: "process"}
 
 
@@ -254,13 +256,14 @@ def find_new_connections(of: Figures) -> Cause | None:
 def _opened(record: Record) -> float | None:
     """Return the connections that a request opens, at least; None if they are unknown.
 
-    Each request of the load opens one itself, unless it keeps them, also the last ones of the users
-    that do not end in the window.
+    Each request of the load opens one itself, unless it keeps them. In a window with few requests,
+    those that do not end in it count, too.
     """
     opened, result, case = record.resources.ports.opened, record.result, record.case
     if opened is None or not result.completed or case.keep_alive or record.load.hosts:
         return None
-    own = result.completed + (result.failures or 0) + case.users
+    ended = result.completed + (result.failures or 0)
+    own = ended if ended >= WINDOW * case.users else ended + case.users
     return max(0.0, opened - own) / result.completed
 
 
@@ -342,6 +345,11 @@ def _remedy_waits_elsewhere(cause: Cause) -> str:
     if not isinstance(cause.facts, PoolUse):
         which = "it" if cause.line is None else "what that line waits for"
         return f"find {which}: if each process has its own, enlarge it or run more processes"
+    if cause.facts.name == SYNC_TO_ASYNC:
+        return (
+            "await, or use sync_to_async(..., thread_sensitive=False), which runs calls in several "
+            "threads, if they may run at once"
+        )
     return "enlarge that pool (each process has its own)"
 
 

@@ -30,6 +30,8 @@ def sentences(found: Who | None, named: Collection[HotLine | None] = ()) -> Iter
         return
     if found.why is not None:
         yield f"Which of your lines wait or compute is unknown: {escaped(found.why)}."
+    elif found.library is not None:
+        yield f"Not called by a line of your code: {clause(found.library)}."
     elif not found.lines:
         yield NO_LINE
     for line in found.lines:
@@ -47,7 +49,9 @@ def clause(line: HotLine) -> str:
 
 def values(found: Who | None) -> dict[str, Any]:
     """Return the values for JSON: `who` is empty if nothing was sampled or seen."""
+    library = found.library if found else None
     return {
         "who": [asdict(line) for line in found.lines] if found else [],
+        "who_library": None if library is None else asdict(library),
         "who_unavailable": found.why if found else None,
     }

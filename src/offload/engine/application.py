@@ -352,8 +352,10 @@ class HotLine:
 class Who:
     """The lines with the largest shares, from a load after the last window of the round.
 
-    `why` is the reason if they are unknown.
+    `why` is the reason if they are unknown. `library` is the function of a library that holds the
+    GIL most of the time, without a line of the user that calls it.
     """
 
     lines: tuple[HotLine, ...] = ()
     why: str | None = None
+    library: HotLine | None = None

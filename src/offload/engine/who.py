@@ -334,6 +334,30 @@ def find_lines(
     return tuple(line for line in found[:MOST] if line.share >= LEAST)
 
 
+def find_library_line(samples: Samples) -> HotLine | None:
+    """Return the function of a library that holds the GIL most of the time; None if none does.
+
+    It was not called by a line of the user, such as the validation of a response.
+    """
+    counts, pids = Counter[tuple[str, str]](), set[int]()
+    lines: dict[tuple[str, str], Counter[int]] = {}
+    for stack in samples.holding:
+        inner = stack.frames[-1] if stack.frames and find_spot(stack.frames) is None else None
+        if inner is None or LIBRARY.search(inner.file) is None:
+            continue
+        place = inner.function, inner.file
+        counts[place] += stack.count
+        lines.setdefault(place, Counter())[inner.line] += stack.count
+        pids.add(stack.pid)
+    for (function, file), count in counts.most_common(1):
+        share = count / samples.rounds["holding"] / len(pids)
+        [(line, _)] = lines[function, file].most_common(1)
+        if share >= LONG:
+            name = LIBRARY.split(file)[-1].removeprefix("site-packages/")
+            return HotLine(function, name, line, round(min(1.0, share), 3), HOLDS, "library")
+    return None
+
+
 @dataclass(frozen=True)
 class Rates:
     """The mean number of threads that are in a line: per process on a loop or with its GIL.
@@ -477,7 +501,8 @@ def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
     lines = find_lines(found, folder, endpoints)
     if any(line.share >= FEW for line in lines):
         return Who(lines)
-    return Who((*find_awaits(reports, endpoints), *lines)[:MOST])
+    every = (*find_awaits(reports, endpoints), *lines)
+    return Who(every[:MOST], library=find_library_line(found))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from offload.causes.execution import (
     LOOP_BLOCKED,
     THREAD_LIMIT,
     WAITS_ELSEWHERE,
+    Blocks,
 )
 from offload.causes.figures import Figures, Signs, figures
 from offload.causes.machine import (
@@ -34,7 +35,16 @@ from offload.causes.processes import (
     Uneven,
 )
 from offload.causes.rules import Cause
-from offload.engine.application import Application, Blas, Collector, HotLine, LostThread, Route
+from offload.engine.application import (
+    Application,
+    Blas,
+    Collector,
+    HotLine,
+    LostThread,
+    Route,
+    ThreadLimit,
+    Threads,
+)
 from offload.engine.record import ClientPorts, ProcessShare, Record, Throttling
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
@@ -206,6 +216,24 @@ def test_all_threads_in_use_are_the_limit_unless_they_wait_for_something_else() 
     pool = full | {"stretch": 30.0}
     [cause] = found(pool, rate=40.0, threads_used=40, ceiling=FAR)
     assert (cause.kind, cause.limit) == (WAITS_ELSEWHERE, 2)
+
+
+def test_threads_that_background_tasks_hold_after_the_responses_are_the_limit() -> None:
+    """64 users wait for 40 threads, of which requests have hardly any."""
+
+    def busy(waiting: int) -> Record:
+        threads = Threads(limiter=ThreadLimit(40, 40, waiting, 1.0))
+        return replace(RECORD, application=Application("asgi", threads=threads))
+
+    full = {"limiter_full": 1.0, "stretch": 300.0, "concurrency": 52.0}
+    values: dict[str, Any] = {"rate": 40.0, "alone_s": 0.004, "threads_used": 40, "ceiling": FAR}
+    [cause] = found(full, records=[busy(50)], **values)
+    assert (cause.kind, cause.limit, cause.facts) == (THREAD_LIMIT, 40, Blocks("background task"))
+    assert "mostly by background tasks after the responses; make the background task async" in (
+        diagnosis.sentence(cause, 64)
+    )
+    assert kinds(full, records=[busy(12)], **values) == [WAITS_ELSEWHERE]  # requests have them
+    assert kinds(full | {"limiter_full": 0.8}, records=[busy(50)], **values) == [WAITS_ELSEWHERE]
 
 
 def test_a_pool_of_connections_is_a_wait_while_the_process_is_idle() -> None:

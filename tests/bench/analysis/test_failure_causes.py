@@ -169,6 +169,20 @@ def test_slots_that_no_request_holds_although_all_wait_for_one_are_kept() -> Non
     assert SLOTS_KEPT not in kinds(several)  # each request takes several at once
 
 
+def test_threads_that_wait_for_slots_that_are_kept_are_not_stuck_by_themselves() -> None:
+    taken = PoolUse("queue.Queue", "shop.POOL", 24, 1.0, 60.0, 63.0)
+    stuck = replace(POOL, threads=64, stuck=64, stuck_s=3.0, queued=0)
+    failing = stalled(pools=(stuck,))
+    assert kinds(failing) == [STUCK_THREADS]
+
+    def with_pool(used: PoolUse) -> Record:
+        own = replace(failing.application, threads=Threads(pools=(used,)))
+        return replace(failing, application=own)
+
+    assert kinds(with_pool(taken)) == [SLOTS_KEPT]
+    assert kinds(with_pool(replace(taken, limit=4, waiting=30.0, inside=31.0))) == [STUCK_THREADS]
+
+
 def processes(*failed: int, requests: int = 100) -> Record:
     found = [ProcessFailures(pid, requests, n, 1.5) for pid, n in enumerate(failed, 1)]
     failing = Failing(processes=tuple(found))

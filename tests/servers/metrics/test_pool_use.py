@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from offload.causes import pools
 from offload.serving.metrics import pool_use
 from offload.serving.metrics.samples import Samples
 from tests.installed import lacks
@@ -252,3 +253,15 @@ def test_a_search_of_a_large_application_is_short(module: ModuleType) -> None:
     started = time.thread_time()
     pool_use.sample(1)
     assert time.thread_time() - started < 0.1
+
+
+def test_the_thread_of_sync_to_async_has_the_name_of_its_variable(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asgiref = pytest.importorskip("asgiref.sync", reason=lacks("asgiref"))
+    with ThreadPoolExecutor(1) as executor:
+        monkeypatch.setattr(asgiref.SyncToAsync, "single_thread_executor", executor)
+        executor.submit(int).result()
+        pool_use._add_executors(None)
+        [found] = [pool for pool in pool_use._pools if pool.thing() is executor]
+    assert found.name == pool_use.SYNC_TO_ASYNC == pools.SYNC_TO_ASYNC

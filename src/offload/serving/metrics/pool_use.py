@@ -39,6 +39,7 @@ LOCK = type(threading.Lock())  # libraries have many: only those of the user cou
 OWN_FILE = re.compile(r"_own_(.+)_[0-9a-f]{12}")  # the module of a file: tasks/_user_module.py
 PLAIN = (str, int, float, bytes, ModuleType, type(None))
 RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
+SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
 DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
 
 Use = tuple[float, float, float]  # limit, in use, waiting; NaN is unknown
@@ -236,6 +237,7 @@ def _add_executors(loop: Any) -> None:
         if executor is not None and not any(each is executor for each in known):
             known.append(executor)
             _add(executor)
+    _name_executor_of_asgiref()
     if loop is None:
         return
     default = getattr(loop, "_default_executor", None)
@@ -244,6 +246,15 @@ def _add_executors(loop: Any) -> None:
         if pool.title == THREADS and any(pool.thing() is each for each in inner):
             pool.title = DEFAULT
             pool.shares_dns = default is not None and type(loop).__module__.startswith("asyncio")
+
+
+def _name_executor_of_asgiref() -> None:
+    """Name the thread in which sync_to_async runs all calls of a process, by its variable."""
+    owner = getattr(sys.modules.get("asgiref.sync"), "SyncToAsync", None)
+    single = getattr(owner, "single_thread_executor", None)
+    for pool in _pools:
+        if single is not None and pool.thing() is single:
+            pool.name = SYNC_TO_ASYNC
 
 
 def _search(application: object) -> None:

@@ -67,6 +67,7 @@ def start(kind: str | None = None, application: object = None) -> None:
     if kind is not None:
         memory.freeze()
         memory.watch_collections()
+        request_clock.watch_log()
         forked_threads.watch_requests()
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):
         return

@@ -7,6 +7,7 @@ request 1 us (measured on CPython 3.11). The number of requests inside includes 
 
 from __future__ import annotations
 
+import logging
 import math
 import statistics
 from collections.abc import Sequence
@@ -177,7 +178,7 @@ def _add_route(route: str) -> int:
 
 
 def note_error(error: BaseException, request: Request | None) -> None:
-    """Keep the last exception that left the application, with its file and line."""
+    """Keep the last exception that made a request fail, with its file and line."""
     global _error
     if request is not None:
         request.failed = True
@@ -190,6 +191,22 @@ def note_error(error: BaseException, request: Request | None) -> None:
     except Exception:  # noqa: BLE001 - a broken __str__ may raise anything
         text = "(no message: its __str__ failed)"
     _error = f"{type(error).__name__}: {text}{place}"
+
+
+def watch_log() -> None:
+    """Keep the exceptions that are logged as errors, too: a framework may respond with 500 itself.
+
+    Records are watched where they are created, because an application may replace all handlers.
+    """
+    create = logging.getLogRecordFactory()
+
+    def note(*arguments: Any, **named: Any) -> logging.LogRecord:
+        record = create(*arguments, **named)
+        if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1]:
+            note_error(record.exc_info[1], None)
+        return record
+
+    logging.setLogRecordFactory(note)
 
 
 def between(start: float, end: float) -> dict[str, Any]:
