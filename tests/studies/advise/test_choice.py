@@ -99,7 +99,7 @@ def test_the_standard_pool_wins_a_tie_with_ours() -> None:
     assert choice.tie.setup == PIPES_8
 
 
-@pytest.mark.parametrize(("rate", "name"), [(86, "prefork x2"), (84, "threads 2x32")])
+@pytest.mark.parametrize(("rate", "name"), [(91, "prefork x2"), (89, "threads 2x32")])
 def test_capacities_that_may_be_the_same_do_not_decide_between_loops_and_threads(
     rate: float, name: str
 ) -> None:

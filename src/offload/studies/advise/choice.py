@@ -109,8 +109,12 @@ def _by_preference(those: Sequence[Evidence]) -> list[Evidence]:
 
 
 def _simplicity(each: Evidence, fastest: Evidence) -> tuple[int, bool, bool, int, float]:
-    """Return the key of the last preferences; capacities that may be the same come last."""
-    setup, slower = each.setup, not _is_near(each, fastest)
+    """Return the key of the last preferences; capacities that may be the same come last.
+
+    One that was measured as slower than NEAR is probably slower, although that is not certain.
+    """
+    setup, ratio = each.setup, each.ratio(fastest)
+    slower = each is not fastest and (ratio is None or ratio[0] < NEAR)
     own_pool = setup.kind == POOL and setup.server != "processes"
     kind = KINDS.index(setup.kind)
     return setup.all_processes, own_pool, slower, kind, -(each.capacity or 0.0)
