@@ -177,6 +177,7 @@ RULES = (
         _describe_listen_queue,
         "raise backlog= of the server and net.core.somaxconn, use more processes, or keep "
         "connections (keep_alive=yes)",
+        switch=lambda _: Switch(keep_alive=True),
     ),
     Rule(
         BLAS_THREADS,

@@ -45,10 +45,12 @@ HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
 OPENED = 0.9  # connections for each request
+CALLS = 10  # to others, for each request
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
 
 DEFAULT_EXECUTOR = "default_executor"
 NEW_CONNECTIONS = "new_connections"
+MANY_CALLS = "many_calls"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 LOCKS = ("asyncio.Lock", "threading.Lock")
 QUEUES = ("queue.Queue", "asyncio.Queue")
@@ -69,6 +71,14 @@ class SharedByProcesses:
 
     processes: int
     ratio: float
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """A queue in which calls of requests wait for its `consumers`; None is unknown."""
+
+    queue: PoolUse
+    consumers: int | None
 
 
 @dataclass(frozen=True)
@@ -100,29 +110,51 @@ def _find_full_default(of: Figures) -> PoolUse | None:
 
 
 def find_waits_elsewhere(of: Figures) -> Cause | None:
-    """Requests wait for a pool that is known, or else for something that is not.
+    """Requests wait for a pool that is known, for the consumers of a queue, or for something else.
 
-    In the latter case requests take longer than a single one, while the process and its GIL are
-    idle. Then the number of requests that are served at once is the rate times the time of a single
-    request (Little's law).
+    In the latter cases requests take longer than a single one, while the process and its GIL are
+    idle.
     """
     pool = find_limiting_pool(of)
     if pool is not None:
         return None if pool.kind == DEFAULT else _cause(WAITS_ELSEWHERE, pool)
-    wait_share, stretch = of.signs.wait_share, of.signs.stretch
-    if wait_share is None or stretch is None or not of.rate or not of.alone_s:
+    if not _waits_idle(of):
         return None
-    if execution.find_loop_blocked(of) is not None or execution.find_thread_limit(of) is not None:
-        return None
-    if not execution.is_idle(of) or wait_share < WAITS or stretch < STRETCHED:
-        return None
-    if of.ceiling is not None and of.ceiling.reached_high >= NEAR:
-        return None  # requests take as long on average as those of a single user
-    at_once = max(1, round(of.rate * of.alone_s))
+    if (backlog := _find_backlog(of)) is not None:
+        waiting, least = backlog.queue.queued, WAITING_QUEUE * (backlog.queue.inside or 0.0)
+        return Cause(WAITS_ELSEWHERE, waiting, least, limit=backlog.consumers, facts=backlog)
+    # Little's law: the number of requests that are served at once, from the time of a single one
+    at_once = max(1, round((of.rate or 0.0) * (of.alone_s or 0.0)))
     waits = of.hottest if of.hottest and of.hottest.doing in (who.WAITS, who.AWAITS) else None
     full = _find_full_default(of)
     also = None if full is None else AlsoFull(full)
-    return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once, line=waits, facts=also)
+    return Cause(
+        WAITS_ELSEWHERE, of.signs.stretch, STRETCHED, limit=at_once, line=waits, facts=also
+    )
+
+
+def _waits_idle(of: Figures) -> bool:
+    """Whether requests take longer than a single one, although nothing keeps the process busy."""
+    wait_share, stretch = of.signs.wait_share, of.signs.stretch
+    if wait_share is None or stretch is None or not of.rate or not of.alone_s:
+        return False
+    if execution.find_loop_blocked(of) is not None or execution.find_thread_limit(of) is not None:
+        return False
+    if of.ceiling is not None and of.ceiling.reached_high >= NEAR:
+        return False  # requests take as long on average as those of a single user
+    return execution.is_idle(of) and wait_share >= WAITS and stretch >= STRETCHED
+
+
+def _find_backlog(of: Figures) -> Backlog | None:
+    """Return the queue in which calls of most requests wait for consumers; None if there is none.
+
+    Without requests it is empty, and all of its consumers wait.
+    """
+    for pool in of.records[-1].application.threads.pools if of.records else ():
+        least = max(1.0, WAITING_QUEUE * (pool.inside or 0.0))
+        if pool.kind in QUEUES and (pool.queued or 0.0) >= least:
+            return Backlog(pool, round(pool.idle_waiting or 0.0) or None)
+    return None
 
 
 def mark_shared(cause: Cause, one: float, rates: Mapping[int, float]) -> Cause:
@@ -267,6 +299,17 @@ def _opened(record: Record) -> float | None:
     return max(0.0, opened - own) / result.completed
 
 
+def find_many_calls(of: Figures) -> Cause | None:
+    """Each request calls others many times, such as once for each row of a list (N+1)."""
+    known = [
+        record.resources.ports.calls_per_s / record.result.rate
+        for record in of.records
+        if record.resources.ports.calls_per_s is not None and record.result.rate
+    ]
+    calls = statistics.median(known) if known else 0.0
+    return None if calls < CALLS else Cause(MANY_CALLS, round(calls, 1), CALLS)
+
+
 def _describe_default_executor(cause: Cause, _: int) -> str:
     text = (
         f"all {cause.limit} threads of asyncio's default executor, which asyncio.to_thread and "
@@ -299,6 +342,8 @@ def _resolves(pool: PoolUse) -> bool:
 
 def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
     pool = cause.facts
+    if isinstance(pool, Backlog):
+        return _describe_backlog(pool)
     if not isinstance(pool, PoolUse):
         if isinstance(shared := cause.facts, SharedByProcesses):
             return (
@@ -324,6 +369,14 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
     return f"requests wait for {what}: all are in use for {share} of the time{_waiting(cause)}"
 
 
+def _describe_backlog(backlog: Backlog) -> str:
+    queue, count = backlog.queue, backlog.consumers
+    who_takes = {None: "the consumers", 1: "the only consumer"}.get(count, f"the {count} consumers")
+    name = queue.kind if queue.name is None else f"{escaped(queue.name)} ({queue.kind})"
+    waiting = counted(round(queue.queued or 0.0), "item")
+    return f"requests wait for {who_takes} of {name}: {waiting} wait in it"
+
+
 def _place(cause: Cause) -> str:
     if (line := cause.line) is None:
         return ""
@@ -340,6 +393,8 @@ def _also_full(cause: Cause) -> str:
 def _remedy_waits_elsewhere(cause: Cause) -> str:
     if isinstance(cause.facts, PoolUse) and cause.facts.kind in LOCKS:
         return "hold it for less of a request, or use several (each process has its own)"
+    if isinstance(cause.facts, Backlog):
+        return "start more consumers, or do their work in the request itself"
     if isinstance(cause.facts, SharedByProcesses):
         return "let it serve more at once, or use it for less of a request"
     if not isinstance(cause.facts, PoolUse):
@@ -381,6 +436,11 @@ def _remedy_thread_hops(cause: Cause) -> str:
     return "do the short calls in one thread call, or make them async def"
 
 
+def _describe_many_calls(cause: Cause, _: int) -> str:
+    calls = f"about {cause.value or 0.0:,.0f} times"
+    return f"each request calls a database or a service {calls}"
+
+
 def _describe_new_connections(cause: Cause, _: int) -> str:
     opened = max(1, round(cause.value or 0.0))
     return f"each request opens {counted(opened, 'new connection')} to what it calls"
@@ -400,6 +460,13 @@ RULES = (
         _describe_new_connections,
         "use one session, client or pool of connections for all requests of a process: it keeps "
         "connections and uses them again",
+    ),
+    Rule(
+        MANY_CALLS,
+        find_many_calls,
+        _describe_many_calls,
+        "fetch what a request needs in one call, such as by a join, a list of keys or a pipeline; "
+        "or keep what seldom changes",
     ),
     Rule(
         DEFAULT_EXECUTOR,

@@ -53,9 +53,10 @@ class PoolUse:
     `limit` parts were in use, `waiting` the mean number of calls that waited for one, and `inside`
     that of requests in the application. `grows`: far more calls waited at the end of the window
     than at its start. `dns` is the share of its busy threads that resolved host names;
-    `shares_dns`: the event loop resolves host names in it, too. `idle_full` and `idle_waiting` are
-    `full` and `waiting` while no request was inside: the use by background tasks. The values are
-    those of the process with the highest `full`.
+    `shares_dns`: the event loop resolves host names in it, too. `queued` is the mean number of
+    items of a queue. `idle_full`, `idle_waiting` and `idle_queued` are those while no request was
+    inside: the use by background tasks. The values are those of the process with the highest
+    `full`.
     """
 
     kind: str
@@ -69,6 +70,8 @@ class PoolUse:
     shares_dns: bool = False
     idle_full: float | None = None
     idle_waiting: float | None = None
+    queued: float | None = None
+    idle_queued: float | None = None
 
 
 @dataclass(frozen=True)

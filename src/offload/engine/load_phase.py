@@ -247,8 +247,8 @@ def run(
             sampled.resources.between(*window),
             measured,
             tool,
-            sampled.programs.between(*window),
-            sampled.programs.others,
+            sampled.programs,
+            window,
         ),
         _tasks(report),
         GilFacts(
@@ -305,16 +305,17 @@ def _resources(
     used: Resources,
     measured: Figures,
     tool: LoadFacts,
-    services_s: float | None,
-    others: Sequence[str],
+    programs: ProgramSampler,
+    window: tuple[float | None, float | None],
 ) -> Resources:
     """Add the figures that are derived from CPU times; for a short load they are unknown."""
     elapsed_s = measured.elapsed_s or 0.0
     cpu_s = None if elapsed_s < SHORT_S else used.cpu_s
+    services_s, calls = programs.between(*window), programs.calls_per_s
     of_host = replace(
         used.host,
         others_cpu=_others_cpu(used, elapsed_s, tool, services_s or 0.0),
-        others=tuple(others),
+        others=tuple(programs.others),
         services_cpu=_per(services_s, elapsed_s * host.cpu_count()),
         load_average=load_average(),
     )
@@ -323,6 +324,7 @@ def _resources(
         cpu_ms_per_request=_per(cpu_s, measured.completed, 1000.0),
         cores_used=_per(cpu_s, measured.elapsed_s),
         host=of_host,
+        ports=replace(used.ports, calls_per_s=None if calls is None else round(calls, 3)),
     )
 
 

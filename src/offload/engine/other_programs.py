@@ -1,8 +1,9 @@
 """Which programs of this machine use CPU during a load: those that the server calls, and others.
 
-A database or a service beside the server uses CPU because of the load: it is no disturbance. The
-kernel reports both ends of each connection. A program of another user is known by the user of its
-socket, because only root may see the sockets of a process of somebody else.
+A database or a service beside the server uses CPU because of the load: it is no disturbance. How
+often the server calls others is counted by the segments on its connections to them. The kernel
+reports both ends of each connection. A program of another user is known by the user of its socket,
+because only root may see the sockets of a process of somebody else.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from offload.engine.host import CounterSeries
 from offload.engine.processes import tree
 from offload.engine.sockets import (
     ESTABLISHED,
+    INFO,
     LISTENING,
     NOT_REPORTED,
     Socket,
@@ -48,6 +50,7 @@ class ProgramSampler:
         self._series = CounterSeries()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._read_until_stopped, daemon=True)
+        self._segments: list[tuple[float, dict[int, tuple[int, int]]]] = []  # by inode
         self.services: set[psutil.Process] = set()
         self.others: tuple[str, ...] = ()  # the busiest ones, once the load has ended
 
@@ -76,6 +79,22 @@ class ProgramSampler:
         """
         window = None if began is None or ended is None else (began, ended)
         return self._series.increase(SERVICES, window)
+
+    @property
+    def calls_per_s(self) -> float | None:
+        """How often the server sent something to others and had a response; None if unknown.
+
+        Long messages count several times, but only if both directions have long ones.
+        """
+        if len(self._segments) < 2:
+            return None
+        received = sent = 0
+        for (_, before), (_, now) in itertools.pairwise(self._segments):
+            for inode, (received_now, sent_now) in now.items():
+                received_then, sent_then = before.get(inode, (0, 0))  # a new one, or its number
+                received += max(0, received_now - received_then)
+                sent += max(0, sent_now - sent_then)
+        return min(received, sent) / (self._segments[-1][0] - self._segments[0][0])
 
     def _read_until_stopped(self) -> None:
         for number in itertools.count():
@@ -112,12 +131,11 @@ class ProgramSampler:
         """Return the processes at the other ends of connections to ports that are not known yet."""
         own = {name for process in members for name in open_sockets(process.pid)}
         try:
-            sockets = [*read_sockets((ESTABLISHED,))]
-            called = {
-                (each.remote, each.local)
-                for each in sockets
-                if each.name in own and each.port != self._port
-            }
+            sockets = [*read_sockets((ESTABLISHED,), INFO)]
+            outgoing = [each for each in sockets if each.name in own and each.port != self._port]
+            segments = {each.inode: each.segments for each in outgoing}
+            self._segments.append((time.monotonic(), segments))
+            called = {(each.remote, each.local) for each in outgoing}
             called = {ends for ends in called if ends[0][1] not in self._ports}
             ports = {remote[1] for remote, _ in called}
             found = [each for each in sockets if (each.local, each.remote) in called]

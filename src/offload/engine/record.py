@@ -296,16 +296,18 @@ PORTS_USED = 0.9  # share of the ports, from which it takes the kernel long to f
 
 @dataclass(frozen=True)
 class ClientPorts:
-    """The ports that clients of this machine get by themselves.
+    """The connections that clients of this machine open, and the ports that they get for them.
 
     So many are `available` for each address, and so many closed connections were in `time_wait` at
     the peak, each of which may block a port. `opened` is the number of connections that clients of
-    this network namespace opened in the window, including the load tool.
+    this network namespace opened in the window, including the load tool. `calls_per_s` is how often
+    the server sent something on its connections to others and had a response.
     """
 
     available: int | None = None
     time_wait: int | None = None
     opened: int | None = None
+    calls_per_s: float | None = None
 
     @property
     def are_used_up(self) -> bool:

@@ -136,6 +136,7 @@ def test_a_full_listen_queue_is_named_from_1_percent_of_the_requests_on() -> Non
     assert LISTEN_QUEUE in kinds(dropping)
     [cause] = (c for c in diagnosis.diagnose([dropping]) if c.kind == LISTEN_QUEUE)
     assert "dropped 6 connections while 150 requests ended" in diagnosis.sentence(cause, 25)
+    assert diagnosis.switches([dropping])[LISTEN_QUEUE].text == "keep_alive=yes"
     for overflows in (0, 1, None):
         assert LISTEN_QUEUE not in kinds(record(listen_overflows=overflows))
 

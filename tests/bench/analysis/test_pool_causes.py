@@ -16,7 +16,13 @@ from offload.causes.execution import (
     Blocks,
 )
 from offload.causes.gains import Gain
-from offload.causes.pools import DEFAULT_EXECUTOR, NEW_CONNECTIONS, WAITS_ELSEWHERE, Hops
+from offload.causes.pools import (
+    DEFAULT_EXECUTOR,
+    MANY_CALLS,
+    NEW_CONNECTIONS,
+    WAITS_ELSEWHERE,
+    Hops,
+)
 from offload.causes.rules import Cause
 from offload.engine.application import (
     Application,
@@ -207,6 +213,34 @@ def test_a_request_with_many_calls_fills_a_pool_for_longer_than_it_takes_alone()
     assert kinds(FULL, rate=10.0, alone_s=0.2) == [WAITS_ELSEWHERE]
 
 
+def test_a_queue_whose_items_wait_for_its_consumers_is_named_with_their_number() -> None:
+    jobs = PoolUse(
+        "asyncio.Queue", "shop.JOBS", None, 0.0, 0.0, 25.0, idle_waiting=1.0, queued=23.6
+    )
+    [cause] = causes(jobs, rate=10.0, alone_s=0.1, inside_s=2.4)
+    assert (cause.kind, cause.limit, cause.value) == (WAITS_ELSEWHERE, 1, 23.6)
+    assert diagnosis.sentence(cause, 25) == (
+        "Requests wait for the only consumer of shop.JOBS (asyncio.Queue): 24 items wait in it; "
+        "start more consumers, or do their work in the request itself."
+    )
+    several = replace(jobs, idle_waiting=3.0)
+    [cause] = causes(several, rate=10.0, alone_s=0.1, inside_s=2.4)
+    assert "the 3 consumers of shop.JOBS" in diagnosis.clause(cause, 25)
+    short = replace(jobs, queued=9.0)  # other requests wait for something else
+    [cause] = causes(short, rate=10.0, alone_s=0.1, inside_s=2.4)
+    assert "items" not in diagnosis.clause(cause, 25)
+
+
+def test_many_calls_of_each_request_are_a_cause() -> None:
+    [cause] = causes(ports=ClientPorts(calls_per_s=1800.0), rate=60.0, inside_s=0.1)
+    assert (cause.kind, cause.value) == (MANY_CALLS, 30.0)
+    said = "each request calls a database or a service about 30 times"
+    assert diagnosis.clause(cause, 25) == said
+    for calls in (590.0, None):
+        few = causes(ports=ClientPorts(calls_per_s=calls), rate=60.0, inside_s=0.1)
+        assert MANY_CALLS not in [each.kind for each in few]
+
+
 # 600 requests of 25 users: each opens a connection.
 BUSY = {"cores_used": 0.9, "cpu_ms_per_request": 15.0, "alone_s": 0.02}
 
@@ -288,10 +322,8 @@ def test_a_pool_of_processes_may_use_the_cpu() -> None:
 
 
 def test_rules_of_pools_are_per_process_except_hops() -> None:
-    assert [rule.kind for rule in pools.RULES if not rule.is_per_process] == [
-        THREAD_HOPS,
-        NEW_CONNECTIONS,
-    ]
+    others = [rule.kind for rule in pools.RULES if not rule.is_per_process]
+    assert others == [THREAD_HOPS, NEW_CONNECTIONS, MANY_CALLS]
 
 
 BODY = Steps(parts=5.0, blocks=1.0, blocked_s=0.12, body_blocks=4.0, body_blocked_s=0.12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -58,3 +59,51 @@ def test_the_cpu_time_of_a_called_service_is_counted() -> None:
             process.wait(10.0)
             assert process.stdout is not None
             process.stdout.close()
+
+
+CALLER = """
+import socket, sys
+own = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print("connected", flush=True)
+for _ in sys.stdin:
+    for _ in range(40):
+        own.sendall(b"a key")
+        own.recv(100)
+    print("called", flush=True)
+"""
+ANSWERING = """
+import socket
+own = socket.create_server(("127.0.0.1", 0))
+print(own.getsockname()[1], flush=True)
+client, _ = own.accept()
+while client.recv(100):
+    client.sendall(b"a value")
+"""
+
+
+def test_the_calls_of_a_server_are_counted_by_their_segments() -> None:
+    service, port = started(ANSWERING)
+    client = subprocess.Popen(
+        [sys.executable, "-c", CALLER, port],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+    try:
+        read_line(client.stdout)
+        found = ProgramSampler(client.pid)
+        found.update([psutil.Process(client.pid)])
+        began = time.monotonic()
+        assert found.calls_per_s is None
+        assert client.stdin is not None
+        client.stdin.write("\n")
+        read_line(client.stdout)
+        ended = time.monotonic()
+        found.update([psutil.Process(client.pid)])
+    finally:
+        for process in (client, service):
+            process.kill()
+            process.communicate(timeout=10)
+    # The first time may be of a moment before `began`, the second one of a moment after `ended`.
+    assert 4 <= (found.calls_per_s or 0.0) * (ended - began) <= 40

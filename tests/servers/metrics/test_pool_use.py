@@ -18,6 +18,7 @@ from offload.causes import pools
 from offload.serving.metrics import pool_use
 from offload.serving.metrics.samples import Samples
 from tests.installed import lacks
+from tests.waiting import wait_until
 
 USERS = 9
 
@@ -31,7 +32,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setattr(pool_use, "_pools", [])
     monkeypatch.setattr(pool_use, "_own_modules", dict.fromkeys(sys.modules, False))
     monkeypatch.setitem(pool_use._own_modules, "shop", True)
-    for name, columns in (("_passed", 2), ("_full", 4), ("_resolving", 3)):
+    for name, columns in (("_passed", 2), ("_full", 4), ("_queued", 3), ("_resolving", 3)):
         monkeypatch.setattr(pool_use, name, Samples(columns))
     _forget(monkeypatch)
     yield made
@@ -147,6 +148,27 @@ def test_semaphores_locks_and_queues_are_full_while_calls_wait(module: ModuleTyp
         "shop.store.connections": 4,
         "shop.store.lock": None,
     }
+
+
+def test_calls_that_wait_for_consumers_are_counted_and_free_parts_are_not(
+    module: ModuleType,
+) -> None:
+    jobs, connections = queue.Queue[int](), queue.Queue[int]()
+    module.JOBS, module.CONNECTIONS = jobs, connections  # type: ignore[attr-defined]
+    for number in range(5):
+        connections.put(number)
+    consumers = [threading.Thread(target=jobs.get) for _ in range(2)]
+    for consumer in consumers:
+        consumer.start()
+    wait_until(lambda: len(jobs.not_empty._waiters) == 2, 5)  # type: ignore[attr-defined]
+    assert sample(inside=1) == []
+    for number in range(9):
+        jobs.put(number)
+    for consumer in consumers:
+        consumer.join(20)
+    [found] = sample()
+    assert (found["name"], found["queued"], found["full"]) == ("shop.JOBS", 7, 0)
+    assert (found["idle_queued"], found["idle_waiting"]) == (0, 2)
 
 
 def test_what_a_factory_keeps_in_its_application_is_found(module: ModuleType) -> None:

@@ -4,6 +4,9 @@ Executors are found by their threads, everything else from the global variables 
 modules and from the application object. Nothing is imported, created or replaced, and no property
 or method of the user is called. What is found is sampled while requests come: how much of it is in
 use, and how many wait for it. Only samples in which a pool is full are stored.
+
+A queue may be a pool, whose items are its free parts, or hold calls that wait for consumers: then
+it is empty while no request is inside, and its items are counted.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ GROWTH = 2.0  # times as many wait in the last third of a window; a guess
 DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
 LOCK = type(threading.Lock())  # libraries have many: only those of the user count
 OWN_FILE = re.compile(r"_own_(.+)_[0-9a-f]{12}")  # the module of a file: tasks/_user_module.py
+QUEUES = ("queue.Queue", "asyncio.Queue")
 PLAIN = (str, int, float, bytes, ModuleType, type(None))
 RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
@@ -45,6 +49,7 @@ DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "Process
 Use = tuple[float, float, float]  # limit, in use, waiting; NaN is unknown
 _passed = Samples(2)  # the time of each sample, and the requests inside
 _full = Samples(4)  # time, number of the pool, limit, waiting
+_queued = Samples(3)  # time, number of the pool, items of a queue
 _resolving = Samples(3)  # time, number of the pool, share of its busy threads that resolve names
 _pools: list[Pool] = []  # grows only, so that a number remains that of its pool
 _sampling = threading.Lock()
@@ -63,19 +68,22 @@ class Pool:
         self.is_servers = self.shares_dns = False
         self._read = read
         self._most = 0.0
-        # Whether it was full and how many waited, while no request was inside.
-        self._idle: deque[tuple[bool, float]] = deque(maxlen=MOST_IDLE)
+        # Whether it was full, how many waited, and its items, while no request was inside.
+        self._idle: deque[tuple[bool, float, float]] = deque(maxlen=MOST_IDLE)
 
-    def note_idle(self, is_full: bool, waiting: float) -> None:
+    def note_idle(self, is_full: bool, waiting: float, queued: float) -> None:
         """Note its use while no request is inside: then others use it, such as background tasks."""
-        self._idle.append((is_full, waiting))
+        self._idle.append((is_full, waiting, queued))
 
     @property
     def idle(self) -> dict[str, float | None]:
-        """How often it was full while no request was inside, and the mean number that waited."""
+        """The means of what was noted while no request was inside."""
         known = [*self._idle]
-        full, waiting = (float(each[0]) for each in known), [each[1] for each in known]
-        return {"idle_full": _mean([*full], len(known)), "idle_waiting": _mean(waiting, len(known))}
+        names = ("idle_full", "idle_waiting", "idle_queued")
+        return {
+            name: _mean([float(each[at]) for each in known], len(known))
+            for at, name in enumerate(names)
+        }
 
     def use(self) -> Use | None:
         """Return its use now; None if it no longer exists, or cannot be read yet."""
@@ -372,8 +380,11 @@ def _store(now: float, inside: int, is_idle: bool) -> None:
             continue
         limit, used, waiting = use
         is_full = limit >= 1 and (used >= limit or waiting > 0)
+        queued = limit - used if pool.title in QUEUES else 0.0
         if is_idle:
-            pool.note_idle(is_full, waiting)
+            pool.note_idle(is_full, waiting, queued)
+        elif queued:
+            _queued.add(now, number, queued)
         if not is_full:
             continue
         is_executor = pool.title in (THREADS, DEFAULT)
@@ -406,34 +417,48 @@ def _resolves(frame: Any) -> bool:
 def between(start: float, end: float) -> list[dict[str, Any]] | None:
     """Return the pools that were full in a window, the most often full first; None if unknown.
 
+    Also queues in which calls waited for consumers.
+
     `full` is the share of samples in which all of a pool was in use, `waiting` the mean number of
     calls that waited for it, `inside` that of requests in the application. `grows`: far more waited
     in the last third of the window than in the first. `dns` is the share of its threads that
-    resolved host names. `idle_full` and `idle_waiting` are `full` and `waiting` of the last time
-    in which no request was inside.
+    resolved host names, `queued` the mean number of items of a queue. `idle_full`, `idle_waiting`
+    and `idle_queued` are those of the last time in which no request was inside.
     """
     passed, full = _passed.between(start, end), _full.between(start, end)
     if not passed or full is None:
         return None
     resolving = _resolving.between(start, end) or []
+    items = [row for row in _queued.between(start, end) or [] if _waits(_pools[int(row[1])])]
     found = []
-    for number in {int(row[1]) for row in full}:
+    for number in {int(row[1]) for row in (*full, *items)}:
         own = [row for row in full if row[1] == number]
+        queued = [row[2] for row in items if row[1] == number]
         shares = [row[2] for row in resolving if row[1] == number]
         found.append(
             {
                 **_describe(_pools[number]),
-                "limit": int(own[-1][2]),
+                "limit": int(own[-1][2]) if own else None,
                 "full": round(len(own) / len(passed), 4),
                 "waiting": _mean([row[3] for row in own], len(passed)),
                 "inside": _mean([row[1] for row in passed], len(passed)),
                 "grows": _grows([row[3] for row in own]),
                 "dns": _mean(shares, len(shares)),
+                "queued": _mean(queued, len(passed)),
                 **_pools[number].idle,
             }
         )
-    found.sort(key=lambda each: each["full"], reverse=True)
+    found.sort(key=lambda each: (each["full"], each["queued"]), reverse=True)
     return found[:MOST_REPORTED]
+
+
+def _waits(queue: Pool) -> bool:
+    """Whether the items of a queue are calls that wait: there are none while no request is inside.
+
+    Otherwise they are the free parts of a pool.
+    """
+    idle = queue.idle["idle_queued"]
+    return idle is not None and idle < 1
 
 
 def _describe(pool: Pool) -> dict[str, Any]:
