@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from offload.causes import (
+    calls,
     ceiling,
     execution,
     failures,
@@ -95,6 +96,7 @@ RULES = (
     *failures.RULES,
     *machine.RULES,
     *memory.RULES,
+    *calls.RULES,
     *pools.RULES,
     *processes.RULES,
     *execution.RULES,

@@ -40,7 +40,7 @@ LOOP_BLOCKED = "loop_blocked"
 GIL_SATURATED = "gil_saturated"
 THREAD_LIMIT = "thread_limit"
 WAITS_ELSEWHERE = "waits_elsewhere"
-THREAD_HOPS = "thread_hops"  # of the chapter pools
+THREAD_HOPS = "thread_hops"  # of the chapter calls
 CPU_SATURATED = "cpu_saturated"
 COST_GROWS = "cost_grows"
 

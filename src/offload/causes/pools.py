@@ -1,4 +1,4 @@
-"""Causes in the pools of an application: executors, connections and semaphores; and thread hops.
+"""Causes in the pools of an application: executors, connections, semaphores and queues.
 
 A pool that is always in use is the limit only if a call takes as long in it as alone. If it takes
 longer, the calls in the pool wait for something else, and a larger pool gains nothing.
@@ -41,28 +41,13 @@ WAITS = 0.5  # share of the time inside the application that is not CPU time
 SHARED, SEVERAL = 1.5, 4  # times the rate of one process, which so many would multiply
 NEAR = 0.85  # share of what CPU, users and workers allow: then nothing else limits the rate
 LEAST_IDLE = 0.2  # share of the CPU: with less, a larger pool carries hardly more
-HOPS = 10  # for each request
-HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
-HOPS_SHARE = 1 / 3  # of the CPU time of a request
-OPENED = 0.9  # connections for each request
-CALLS = 10  # to others, for each request
-WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
 
 DEFAULT_EXECUTOR = "default_executor"
-NEW_CONNECTIONS = "new_connections"
-MANY_CALLS = "many_calls"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 LOCKS = ("asyncio.Lock", "threading.Lock")
 QUEUES = ("queue.Queue", "asyncio.Queue")
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"  # as in metrics/pool_use.py
 UNITS = {THREADS: "thread", PROCESSES: "process"}
-
-
-@dataclass(frozen=True)
-class Hops:
-    """What a request hands over to threads: its body has so many `parts`."""
-
-    parts: float
 
 
 @dataclass(frozen=True)
@@ -247,69 +232,6 @@ def _computes(of: Figures) -> bool:
     return of.cores_used / of.rate >= COMPUTES * of.alone_s
 
 
-def find_thread_hops(of: Figures) -> Cause | None:
-    """A request hands over to a thread so often that this takes much of its CPU time.
-
-    Each hop ends with a call that its thread hands over to the event loop. If the calls in the
-    threads wait for long, the users do not saturate the hops.
-    """
-    known = [each for record in of.records if (each := _hops(record)) is not None]
-    if not of.is_asgi or not of.alone_s or not known:
-        return None
-    hops, parts, cpu_s = (statistics.median(values) for values in zip(*known, strict=True))
-    is_much = cpu_s > 0 and hops * HOP_S >= HOPS_SHARE * cpu_s
-    users = of.records[-1].case.users
-    if hops < HOPS or not is_much or of.alone_s > users * hops * HOP_S:
-        return None
-    return Cause(THREAD_HOPS, round(hops, 1), HOPS, facts=Hops(round(parts, 1)))
-
-
-def _hops(record: Record) -> tuple[float, float, float] | None:
-    """Return the hops, the parts of the body and the CPU time in s of a request, if known."""
-    own, completed = record.application, record.result.completed
-    cpu_ms = record.resources.cpu_ms_per_request
-    if not own.routes or own.threads.handovers is None or not completed or cpu_ms is None:
-        return None
-    return own.threads.handovers / completed, own.routes[0].steps.parts or 0.0, cpu_ms / 1000
-
-
-def find_new_connections(of: Figures) -> Cause | None:
-    """Each request opens connections to what it calls, and the process is not idle.
-
-    A connection costs CPU time, with TLS several ms.
-    """
-    known = [each for record in of.records if (each := _opened(record)) is not None]
-    if not known or execution.is_idle(of):
-        return None
-    opened = statistics.median(known)
-    return None if opened < OPENED else Cause(NEW_CONNECTIONS, round(opened, 1), OPENED)
-
-
-def _opened(record: Record) -> float | None:
-    """Return the connections that a request opens, at least; None if they are unknown.
-
-    Each request of the load opens one itself, unless it keeps them. In a window with few requests,
-    those that do not end in it count, too.
-    """
-    opened, result, case = record.resources.ports.opened, record.result, record.case
-    if opened is None or not result.completed or case.keep_alive or record.load.hosts:
-        return None
-    ended = result.completed + (result.failures or 0)
-    own = ended if ended >= WINDOW * case.users else ended + case.users
-    return max(0.0, opened - own) / result.completed
-
-
-def find_many_calls(of: Figures) -> Cause | None:
-    """Each request calls others many times, such as once for each row of a list (N+1)."""
-    known = [
-        record.resources.ports.calls_per_s / record.result.rate
-        for record in of.records
-        if record.resources.ports.calls_per_s is not None and record.result.rate
-    ]
-    calls = statistics.median(known) if known else 0.0
-    return None if calls < CALLS else Cause(MANY_CALLS, round(calls, 1), CALLS)
-
-
 def _describe_default_executor(cause: Cause, _: int) -> str:
     text = (
         f"all {cause.limit} threads of asyncio's default executor, which asyncio.to_thread and "
@@ -414,60 +336,8 @@ def _waiting(cause: Cause) -> str:
     return f", and {counted(round(waiting or 0), 'call')} wait for one" if several else ""
 
 
-def _many_parts(cause: Cause) -> float | None:
-    """Return the number of parts of the body, if most hops are for them."""
-    parts = cause.facts.parts if isinstance(cause.facts, Hops) else 0.0
-    return parts if parts >= max(HOPS, (cause.value or 0.0) / 2) else None
-
-
-def _describe_thread_hops(cause: Cause, _: int) -> str:
-    hops = f"{cause.value or 0.0:,.0f} times"
-    if parts := _many_parts(cause):
-        return (
-            f"each request hands over to a thread {hops}: its body has {parts:,.0f} parts, and a "
-            "def generator or a file is read in a thread for each part"
-        )
-    return f"each request hands over to a thread {hops}, which takes much of its CPU time"
-
-
-def _remedy_thread_hops(cause: Cause) -> str:
-    if _many_parts(cause):
-        return "yield parts of 64 KiB, use an async generator, or return the body as a whole"
-    return "do the short calls in one thread call, or make them async def"
-
-
-def _describe_many_calls(cause: Cause, _: int) -> str:
-    calls = f"about {cause.value or 0.0:,.0f} times"
-    return f"each request calls a database or a service {calls}"
-
-
-def _describe_new_connections(cause: Cause, _: int) -> str:
-    opened = max(1, round(cause.value or 0.0))
-    return f"each request opens {counted(opened, 'new connection')} to what it calls"
-
-
 STOPPED = execution.STOPPED | {OWN_POOL_WAIT, SLOTS_KEPT, STUCK_THREADS}
 RULES = (
-    Rule(
-        THREAD_HOPS,
-        find_thread_hops,
-        _describe_thread_hops,
-        _remedy_thread_hops,
-    ),
-    Rule(
-        NEW_CONNECTIONS,
-        find_new_connections,
-        _describe_new_connections,
-        "use one session, client or pool of connections for all requests of a process: it keeps "
-        "connections and uses them again",
-    ),
-    Rule(
-        MANY_CALLS,
-        find_many_calls,
-        _describe_many_calls,
-        "fetch what a request needs in one call, such as by a join, a list of keys or a pipeline; "
-        "or keep what seldom changes",
-    ),
     Rule(
         DEFAULT_EXECUTOR,
         find_default_executor,

@@ -1,0 +1,95 @@
+"""Causes in what each request does too often: thread hops, connections, calls to others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from offload.causes import diagnosis
+from offload.causes.calls import MANY_CALLS, NEW_CONNECTIONS, Hops
+from offload.causes.execution import THREAD_HOPS
+from offload.engine.application import Collector, Steps
+from offload.engine.record import ClientPorts
+from tests.bench.analysis.test_pool_causes import causes, kinds, record
+
+HOPS = {
+    "steps": Steps(parts=1000.0),
+    "handovers": 200_000,
+    "completed": 200,
+    "rate": 20.0,
+    "alone_s": 0.06,
+    "inside_s": 1.2,
+    "cpu_ms_per_request": 50.0,
+    "cores_used": 1.0,
+    "gil_utilisation": 0.95,
+}
+
+
+def test_many_hops_are_named_with_the_parts_of_the_body() -> None:
+    [cause] = causes(**HOPS)
+    assert (cause.kind, cause.value, cause.facts) == (THREAD_HOPS, 1000.0, Hops(1000.0))
+    said = diagnosis.sentence(cause, 25)
+    assert "hands over to a thread 1,000 times: its body has 1,000 parts" in said
+    assert "parts of 64 KiB" in said
+    [cause] = causes(**HOPS | {"steps": Steps(parts=1.0)})
+    assert "its body" not in diagnosis.sentence(cause, 25)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"handovers": 1000},  # an async generator
+        {"cpu_ms_per_request": 301.0},  # most of the CPU time is spent on something else
+        {"alone_s": 2.6},  # long calls
+        {"handovers": 1800, "cpu_ms_per_request": 0.4, "alone_s": 0.001},
+        {"handovers": None},
+    ],
+)
+def test_what_looks_like_many_hops_is_not_named(values: dict[str, Any]) -> None:
+    assert THREAD_HOPS not in kinds(**HOPS | values)
+
+
+def test_many_hops_explain_the_garbage_that_they_create() -> None:
+    hopping = record(**HOPS)
+    memory = replace(hopping.application.memory, collector=Collector(0.4, 0.03, 5))
+    own = replace(hopping.application, memory=memory)
+    found = diagnosis.diagnose([replace(hopping, application=own)])
+    assert [cause.kind for cause in found] == [THREAD_HOPS]
+
+
+def test_many_calls_of_each_request_are_a_cause() -> None:
+    [cause] = causes(ports=ClientPorts(calls_per_s=1800.0), rate=60.0, inside_s=0.1)
+    assert (cause.kind, cause.value) == (MANY_CALLS, 30.0)
+    said = "each request calls a database or a service about 30 times"
+    assert diagnosis.clause(cause, 25) == said
+    for calls in (590.0, None):
+        few = causes(ports=ClientPorts(calls_per_s=calls), rate=60.0, inside_s=0.1)
+        assert MANY_CALLS not in [each.kind for each in few]
+
+
+# 600 requests of 25 users: each opens a connection.
+BUSY = {"cores_used": 0.9, "cpu_ms_per_request": 15.0, "alone_s": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("opened", "values", "said"),
+    [
+        (1200, {}, "each request opens 1 new connection to what it calls"),
+        (2400, {}, "each request opens 3 new connections"),
+        (1100, {}, None),  # not each request
+        (None, {}, None),
+        (1190, {"users": 500}, None),  # 500 of them may be of requests that did not end
+        (1200, {"keep_alive": True}, None),  # the server may close them
+        (1200, {"failed": {"timeout": 600}}, None),  # the load opened them
+        (1200, {"cores_used": 0.3, "cpu_ms_per_request": 5.0}, None),  # they cost little
+    ],
+)
+def test_connections_that_each_request_opens_are_a_cause_while_they_cost_cpu(
+    opened: int | None, values: dict[str, Any], said: str | None
+) -> None:
+    found = causes(ports=ClientPorts(28_232, 0, opened), **BUSY | values)
+    [*named] = (cause for cause in found if cause.kind == NEW_CONNECTIONS)
+    assert len(named) == (said is not None)
+    assert all((said or "") in diagnosis.clause(cause, 25) for cause in named)
