@@ -4,8 +4,8 @@ A set-up must be safe and carry what is required. Of those that no other one dom
 have at least NEAR of the best capacity (or carry the required rate), the choice is the one with the
 least memory; where memory is the same, the one with the certainly largest capacity, then the
 shortest p99, the fewest processes, the standard library's pool, a measured capacity of NEAR of the
-best, and loops before threads. Once response times of
-some of these were measured, the choice is one of them.
+best, and loops before threads. Once response times of some of these were measured, the choice is
+one of them.
 """
 
 from __future__ import annotations
