@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
@@ -46,6 +47,7 @@ WORKER_FAILS = "worker_fails"
 WORKER_ENDED = "worker_ended"
 MEMORY_LIMIT = "memory_limit"  # its rule stands in memory.py
 NO_PROGRESS = "no_progress"
+REQUESTS_FAIL = "requests_fail"
 FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
 REQUEST_FORKS = "request_forks"  # its rule stands in processes.py, too
 
@@ -185,6 +187,26 @@ def find_no_progress(of: Figures) -> Cause | None:
     return None
 
 
+@dataclass(frozen=True)
+class FailedRequests:
+    """How many of the requests had a response of 500 or above, and the last error, if known."""
+
+    failed: int
+    requests: int
+    error: str | None
+
+
+def find_requests_fail(of: Figures) -> Cause | None:
+    """Requests have responses of 500 or above under load, although a single one works."""
+    failed = sum(each.result.failed.get("5xx") or 0 for each in of.records)
+    if not failed:
+        return None
+    requests = failed + sum(each.result.completed or 0 for each in of.records)
+    errors = [each.application.failing.error for each in of.records]
+    found = FailedRequests(failed, requests, next(filter(None, reversed(errors)), None))
+    return Cause(REQUESTS_FAIL, failed / requests, 0.0, facts=found)
+
+
 def import_starts(started: Iterable[Started]) -> list[Cause]:
     """Return a cause for each thing that the import of an application has started."""
     return [
@@ -308,6 +330,13 @@ def _describe_no_progress(cause: Cause, _: int) -> str:
     return f"no request succeeded while {are}{_place(cause)}"
 
 
+def _describe_requests_fail(cause: Cause, _: int) -> str:
+    assert isinstance(cause.facts, FailedRequests)
+    found = cause.facts
+    error = "" if found.error is None else f": {escaped(found.error)}"
+    return f"{found.failed} of {found.requests} requests fail under load (5xx){error}"
+
+
 RULES = (
     Rule(
         IMPORT_STARTS,
@@ -384,5 +413,24 @@ RULES = (
             }
         ),
         is_failure=True,
+    ),
+    Rule(
+        REQUESTS_FAIL,
+        find_requests_fail,
+        _describe_requests_fail,
+        "a single one works: look at what they share, such as a dictionary or a connection",
+        is_symptom_of=frozenset(
+            {
+                OWN_POOL_WAIT,
+                OWN_SERVER_CALL,
+                SLOTS_KEPT,
+                STUCK_THREADS,
+                WORKER_FAILS,
+                WORKER_ENDED,
+                FORK_WITH_THREADS,
+                REQUEST_FORKS,
+                MEMORY_LIMIT,
+            }
+        ),
     ),
 )

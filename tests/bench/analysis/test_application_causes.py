@@ -20,6 +20,7 @@ from offload.causes.execution import (
     WAITS_ELSEWHERE,
     Blocks,
 )
+from offload.causes.failures import REQUESTS_FAIL, FailedRequests
 from offload.causes.figures import Figures, Signs, figures
 from offload.causes.machine import (
     BLAS_THREADS,
@@ -58,6 +59,7 @@ FACTS = {
     LISTEN_QUEUE: Dropped(7, 40),
     CLIENT_PORTS: ClientPorts(28_232, 28_100),
     FORK_WITH_THREADS: LostThreads((LostThread("refresh", "shop.py", 12),)),
+    REQUESTS_FAIL: FailedRequests(2, 40, None),
     CPU_QUOTA: Throttling(1.0, 102, 86, 9.5),
     UNEVEN_PROCESSES: Uneven("uvicorn_workers", (ProcessShare(9, 2), ProcessShare(0, 0)), (), True),
 }

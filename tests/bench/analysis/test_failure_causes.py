@@ -12,10 +12,12 @@ from offload.causes.failures import (
     NO_PROGRESS,
     OWN_POOL_WAIT,
     OWN_SERVER_CALL,
+    REQUESTS_FAIL,
     SLOTS_KEPT,
     STUCK_THREADS,
     WORKER_ENDED,
     WORKER_FAILS,
+    FailedRequests,
     import_starts,
 )
 from offload.causes.processes import REQUEST_FORKS
@@ -123,9 +125,9 @@ def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
     [cause] = diagnosis.diagnose([failing(40, 1.8)])
     assert cause.kind == WORKER_FAILS
     assert diagnosis.clause(cause, 25).startswith("all requests fail from 1.8 s of the load on")
-    assert kinds(failing(40, None)) == []  # now and again
-    assert kinds(failing(100, 0.0)) == []  # from the start
-    assert kinds(failing(40, 0.01)) == []
+    assert kinds(failing(40, None)) == [REQUESTS_FAIL]  # now and again
+    assert kinds(failing(100, 0.0)) == [REQUESTS_FAIL]  # from the start
+    assert kinds(failing(40, 0.01)) == [REQUESTS_FAIL]
 
 
 def test_connections_of_the_server_to_itself_are_calls_of_itself() -> None:
@@ -265,3 +267,18 @@ def test_calls_to_its_own_server_are_a_cause_if_requests_fail_or_many_wait_for_t
     [cause] = diagnosis.diagnose([changed(busy, completed=900, inside_s=0.02)])
     assert (cause.kind, cause.value, cause.threshold) == (OWN_SERVER_CALL, 3, 2.0)
     assert "on average it has 3 connections to itself" in diagnosis.clause(cause, 25)
+
+
+def test_a_response_of_500_under_load_is_named_with_the_last_error() -> None:
+    def record(failed: int, error: str | None = None) -> Record:
+        own = Application("wsgi", failing=Failing(error=error))
+        return changed(RECORD, application=own, completed=288, failed={"5xx": failed, "4xx": 0})
+
+    error = "RuntimeError: dictionary changed size during iteration (shop.py:38)"
+    [cause] = diagnosis.diagnose([record(2, error), record(0)])
+    assert (cause.kind, cause.facts) == (REQUESTS_FAIL, FailedRequests(2, 578, error))
+    assert diagnosis.sentence(cause, 25) == (
+        f"2 of 578 requests fail under load (5xx): {error}; a single one works: look at what they "
+        "share, such as a dictionary or a connection."
+    )
+    assert REQUESTS_FAIL not in kinds(record(0, error))

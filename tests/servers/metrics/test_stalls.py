@@ -18,7 +18,7 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from offload.serving.metrics import stalls
+from offload.serving.metrics import stalls, user_code
 
 ENDS_S = 5.0  # of all waits
 
@@ -407,8 +407,8 @@ PROXY = Proxy()
 def test_the_users_modules_are_told_by_their_files(file: str | None, is_users: bool) -> None:
     module = ModuleType("shop")
     module.__file__ = file
-    assert stalls.is_users_module(module) is is_users
-    assert not stalls.is_users_module(PROXY)
+    assert user_code.is_users_module(module) is is_users
+    assert not user_code.is_users_module(PROXY)
 
 
 def test_proxies_in_the_users_modules_do_not_prevent_the_report() -> None:

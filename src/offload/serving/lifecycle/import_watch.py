@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from offload.errors import UsageError
-from offload.serving.metrics.stalls import Place, is_users, place_of
+from offload.serving.metrics.user_code import Place, is_users, place_of
 
 PAUSE = 0.4  # s
 SERVES_S = 1.0  # s at one line while a port is listened on, from which it runs a server

@@ -26,7 +26,7 @@ from typing import Any
 from weakref import ref
 
 from offload.serving.metrics.samples import Samples
-from offload.serving.metrics.stalls import is_users_module
+from offload.serving.metrics.user_code import is_users_module
 
 INTERVAL = 0.009  # s between two samples: just below that of the loop's timer
 FIRST_SEARCH, LAST_SEARCH = 0.1, 3.0  # s until the second search, and at most between two

@@ -21,6 +21,7 @@ from weakref import ReferenceType, ref
 from offload.serving.metrics import probe
 from offload.serving.metrics.samples import Samples
 from offload.serving.metrics.thread_use import Watch
+from offload.serving.metrics.user_code import is_users
 
 PERIOD = 0.1  # s: the requests of a period determine the share that is clocked in the next one
 FAILED = 500  # status from which a response is a failure of the application
@@ -178,13 +179,15 @@ def _add_route(route: str) -> int:
 
 
 def note_error(error: BaseException, request: Request | None) -> None:
-    """Keep the last exception that made a request fail, with its file and line."""
+    """Keep the last exception that made a request fail, with its last line of the user's code."""
     global _error
     if request is not None:
         request.failed = True
     trace, place = error.__traceback__, ""
     while trace is not None:
-        place = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+        file = trace.tb_frame.f_code.co_filename
+        if not place or is_users(file):
+            place = f" ({file}:{trace.tb_lineno})"
         trace = trace.tb_next
     try:
         text = " ".join(str(error).split())[:200]

@@ -9,9 +9,7 @@ same pool. A queue cannot be read, but the garbage collector knows what it refer
 from __future__ import annotations
 
 import gc
-import os
 import sys
-import sysconfig
 import threading
 from asyncio import AbstractEventLoop, Future, Task, all_tasks
 from collections import Counter, deque
@@ -19,13 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median_low
 from time import monotonic, sleep
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType
 from typing import Any
 
 from offload.serving.metrics.request_clock import count_inside
+from offload.serving.metrics.user_code import Place, is_users, is_users_module, place_of
 
 SAMPLES, PAUSE = 5, 0.2  # s
 STUCK_S = 0.6  # s, from which a thread that is still in the same call is stuck
@@ -40,15 +38,8 @@ ASYNCIO, ANYIO = "asyncio", "anyio"  # names of pools
 WAITING = ("result", "exception", "wait", "as_completed")  # functions of FUTURES
 ANYIO_THREAD, ASYNCIO_THREAD = "AnyIO worker thread", "asyncio_"
 ACQUIRE = ("acquire_on_behalf_of", "run_sync_in_worker_thread")  # coroutines of anyio
-_LIBRARIES = tuple(
-    f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")
-)
-_OURS = f"{Path(__file__).parents[2]}{os.sep}"
-_SERVERS = f"{Path(_OURS, 'servers').resolve()}{os.sep}"
 # The locals of a running frame cannot be read without the GIL.
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
-
-Place = tuple[str, str, int]  # function, file, line
 
 
 @dataclass(frozen=True)
@@ -475,26 +466,3 @@ def _values(place: Place, count: int) -> dict[str, Any]:
 
 def _file(frame: FrameType) -> str:
     return frame.f_code.co_filename
-
-
-def is_users(file: str) -> bool:
-    """Whether a file is neither of Python, nor an installed package, nor of this package."""
-    if file.startswith(("<", _SERVERS, *_LIBRARIES)) or "-packages/" in file:
-        return False
-    is_ours = file.startswith(_OURS) and not file.startswith(f"{_OURS}tasks{os.sep}")
-    return not is_ours and not file.endswith(("/bin/gunicorn", "/bin/uvicorn"))
-
-
-def is_users_module(module: object) -> bool:
-    """Whether an object in sys.modules, which may be of any type, is a module of the user."""
-    if not issubclass(type(module), ModuleType):
-        return False
-    # A lazy module would be loaded by vars().
-    file = object.__getattribute__(module, "__dict__").get("__file__")
-    return isinstance(file, str) and is_users(file)
-
-
-def place_of(code: Any, line: int) -> Place:
-    """Return a place; its file is relative to the folder of the user's imports."""
-    folder = f"{Path(os.environ.get('TASK_PATH') or '.').resolve()}{os.sep}"
-    return code.co_name, code.co_filename.removeprefix(folder), line

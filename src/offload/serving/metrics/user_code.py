@@ -1,0 +1,39 @@
+"""Which files and modules are the user's, and places in them. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+Place = tuple[str, str, int]  # function, file, line
+_LIBRARIES = tuple(
+    f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")
+)
+_OURS = f"{Path(__file__).parents[2]}{os.sep}"
+_SERVERS = f"{Path(_OURS, 'servers').resolve()}{os.sep}"
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is neither of Python, nor an installed package, nor of this package."""
+    if file.startswith(("<", _SERVERS, *_LIBRARIES)) or "-packages/" in file:
+        return False
+    is_ours = file.startswith(_OURS) and not file.startswith(f"{_OURS}tasks{os.sep}")
+    return not is_ours and not file.endswith(("/bin/gunicorn", "/bin/uvicorn"))
+
+
+def is_users_module(module: object) -> bool:
+    """Whether an object in sys.modules, which may be of any type, is a module of the user."""
+    if not issubclass(type(module), ModuleType):
+        return False
+    # A lazy module would be loaded by vars().
+    file = object.__getattribute__(module, "__dict__").get("__file__")
+    return isinstance(file, str) and is_users(file)
+
+
+def place_of(code: Any, line: int) -> Place:
+    """Return a place; its file is relative to the folder of the user's imports."""
+    folder = f"{Path(os.environ.get('TASK_PATH') or '.').resolve()}{os.sep}"
+    return code.co_name, code.co_filename.removeprefix(folder), line
