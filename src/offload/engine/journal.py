@@ -51,6 +51,7 @@ FILE = "records.jsonl"
 COMPRESSED = f"{FILE}.gz"
 QUESTION = "question.json"  # what a study asked and found besides the records
 MOST_LISTED = 3  # line numbers in a warning
+MOST_NAMED = 5  # runs in an error
 LASTING = "load_tests"  # the run to which all single load tests are appended
 
 
@@ -224,7 +225,11 @@ def named(run: str) -> Path:
         if run.lower().endswith(".html"):
             remedy = f"name the folder of its run in {RESULTS}; copy the run of a colleague there"
             raise UsageError(f"{run} is a report, not a run", remedy)
-        known = ", ".join(sorted(each.name for each in folders())) or "none"
+        newest = sorted(folders(), key=lambda each: each.name, reverse=True)
+        names = [each.name for each in sorted(newest, key=is_example)]
+        known = ", ".join(names[:MOST_NAMED]) or "none"
+        if (more := len(names) - MOST_NAMED) > 0:
+            known += f" and {more} more"
         raise StorageError(f"no run {run[:100]!r} in {RESULTS}: there are {known}")
     return folder
 
