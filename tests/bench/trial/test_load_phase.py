@@ -9,6 +9,7 @@ import pytest
 from offload.engine import host, load_phase, running_servers, workload
 from offload.engine.builder import trial_flags
 from offload.engine.load_phase import measure_baseline
+from offload.engine.other_programs import SERVICES, ProgramSampler
 from offload.engine.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
 from offload.engine.workload import FirstResponses
 from offload.loads import Figures, Load
@@ -28,10 +29,15 @@ def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -
     used = Resources(cpu_s=1.0, host=HostUse(busy_s=3.2, own_cpu_s=0.1))
     tool = LoadFacts(cpu_s=1.9, busy=0.5)  # four processes, of which the busiest used 0.5 s
     figures = Figures(elapsed_s=1.0, completed=9)
-    shown = load_phase._resources(used, figures, tool, None, ["postgres (pid 7)"]).host
+    programs = ProgramSampler(None)
+    programs.others = ("postgres (pid 7)",)
+    window = (1.0, 2.0)
+    shown = load_phase._resources(used, figures, tool, programs, window).host
     assert (shown.others_cpu, shown.services_cpu) == (pytest.approx(0.05), None)  # 0.2 of 4 s
     assert shown.others == ("postgres (pid 7)",)
-    shown = load_phase._resources(used, figures, tool, 0.15, []).host  # of called services
+    for at, used_s in ((1.0, 0.0), (2.0, 0.15)):
+        programs._series.add(at, {SERVICES: used_s})  # of called services
+    shown = load_phase._resources(used, figures, tool, programs, window).host
     assert (shown.others_cpu, shown.services_cpu) == pytest.approx((0.0125, 0.0375))
 
 

@@ -38,6 +38,14 @@ def test_a_call_that_waits_and_computes_gets_two_processes_of_threads() -> None:
     assert "loop" not in found  # it would serve 50/s
 
 
+def test_a_rate_beyond_all_bounds_is_told_before_the_race() -> None:
+    for rate, is_told in ((100.0, False), (1e6, True)):
+        found = prior(QUERY, rate=rate)
+        told = study.rate_beyond(found, found.candidates(SERVERS))
+        assert (told is not None) is is_told
+    assert "1,000,000/s are more than one machine carries, at most " in (told or "")
+
+
 def test_a_coroutine_that_awaits_gets_loops_and_no_threads() -> None:
     found = prior(AWAITS).candidates(SERVERS)
     assert {each.name for each in found[:2]} == {"loop", "prefork x2"}

@@ -87,6 +87,8 @@ def advise(
         race.call_s = alone_s
         race.is_brief = budget_s is None and is_brief(alone_s, question)
         race.ends += usual_budget(alone_s, question) if budget_s is None else budget_s
+        if (beyond := rate_beyond(race.prior, candidates)) is not None:
+            report(beyond)
         if is_application(case.task):
             _measure_switches(race, budget_s)
         race.run(candidates)
@@ -131,6 +133,17 @@ def _warn_of_others(report: Report) -> None:
         if share is not None and share > LONG_OTHERS:
             words = f"{what} {percent(share)} of the machine's CPU{names}"
             report(f"warning: {words}: there may be no verdict")
+
+
+def rate_beyond(prior: Prior, candidates: Sequence[Setup]) -> str | None:
+    """Return that no set-up carries the required rate, before they are measured; else None."""
+    rate, most = prior.question.rate, max(map(prior.capacity, candidates))
+    if rate is None or rate <= most:
+        return None
+    return (
+        f"{rate:,.10g}/s are more than one machine carries, at most {most:,.0f}/s: the answer will "
+        "say how many are needed"
+    )
 
 
 def _start_function(
