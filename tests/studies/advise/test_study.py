@@ -14,6 +14,8 @@ from offload.cli import runner
 from offload.documents import Command, Document
 from offload.documents.text import render
 from offload.engine import host, journal, workload
+from offload.engine.application import Application as ApplicationFacts
+from offload.engine.application import Failing
 from offload.engine.progress import read_progress
 from offload.engine.record import LONG, WINDOW
 from offload.errors import Flag, RunError
@@ -75,6 +77,18 @@ def test_the_answer_is_the_same_from_the_files_of_its_run(answered: Answered) ->
     again = replace(again, disturbed=None)  # other tests may disturb it
     assert answer.document(again) == answer.document(found)
     assert json.dumps(answer.as_dict(again)) == json.dumps(answer.as_dict(found))
+
+
+@pytest.mark.server
+def test_if_requests_fail_in_each_set_up_the_last_error_is_told(answered: Answered) -> None:
+    _, folder, _ = answered
+    own = ApplicationFacts("wsgi", failing=Failing(error="KeyError: 7 (shop.py:3)"))
+    failing = [
+        replace(each, application=own, result=replace(each.result, failed={"5xx": 9}, completed=91))
+        for each in journal.read_planned(folder)
+    ]
+    with pytest.raises(RunError, match=r"no set-up worked: .*5xx.*\(KeyError: 7 \(shop.py:3\)\)"):
+        study.load(folder, journal.load_plan(folder), failing)
 
 
 @pytest.mark.server

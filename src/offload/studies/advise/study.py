@@ -223,9 +223,13 @@ def _failed(record: Record) -> RunError:
     failed, done = record.result.failures or 0, record.result.completed or 0
     what = f"{failed} of {failed + done} requests failed under {record.case.users} users"
     what += f" ({load_phase.failures_text(record.result)})"
-    if error := record.application.failing.error:
-        what += f" ({error})"
-    return _explained(what, FIX_OR_LIMIT, [record])
+    return _explained(f"{what}{_last_error([record])}", FIX_OR_LIMIT, [record])
+
+
+def _last_error(records: Sequence[Record]) -> str:
+    """Return the last exception that made a request fail, in parentheses; empty without one."""
+    errors = (each.application.failing.error for each in reversed(records))
+    return next((f" ({error})" for error in errors if error), "")
 
 
 def _explained(what: str, remedy: str, records: Sequence[Record]) -> RunError:
@@ -266,7 +270,8 @@ def answer(
     choice = choose(saved.question, found, subject.costs.blocks_s)
     if choice is None:
         problem = next((each.problem for each in found if each.problem), "there are no records")
-        raise _explained(f"no set-up worked: {problem}", FIX_OR_LIMIT, records)
+        what = f"no set-up worked: {problem}{_last_error(records)}"
+        raise _explained(what, FIX_OR_LIMIT, records)
     if isinstance(subject, Application):
         subject = application.add_setup(subject, choice.best.setup, plan.cases, records)
         subject = application.add_shared(subject, found)
