@@ -21,6 +21,7 @@ BLOCKED_SHARE = 0.5  # share of the time in which the loop is blocked
 LATE_S = 0.005  # s of median lag: half an interval of the loop's timer
 FULL = 0.1  # share of time with all threads in use
 KEPT_FULL = 0.9  # the same if background tasks may use them
+IDLE_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
@@ -30,6 +31,7 @@ SEVERAL = 1.5  # blocks of a request, from which their number is reported
 IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of its GIL
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 GROWN = 1.5  # CPU time of a request at the end of a window over that at its start
+TOGETHER = 0.7  # rate of requests together over that of one after another
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
 BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/who.py
@@ -43,6 +45,7 @@ WAITS_ELSEWHERE = "waits_elsewhere"
 THREAD_HOPS = "thread_hops"  # of the chapter calls
 CPU_SATURATED = "cpu_saturated"
 COST_GROWS = "cost_grows"
+THREAD_CONTENTION = "thread_contention"
 
 
 @dataclass(frozen=True)
@@ -215,6 +218,20 @@ def find_cost_grows(of: Figures) -> Cause | None:
     return Cause(COST_GROWS, statistics.median(known), GROWN, route=loaded[-1].route)
 
 
+def find_thread_contention(of: Figures) -> Cause | None:
+    """Requests in several threads are slower together than one after another.
+
+    Such threads compute in Python, and release the GIL often: each time they must wait for it, and
+    wake up. Very short requests differ too much, and other programs may take the CPU.
+    """
+    if not of.rate or not of.alone_s or of.alone_s < GIL_HELD_S or is_idle(of) or of.is_asgi:
+        return None
+    together = of.rate / of.processes * of.alone_s
+    if together > TOGETHER or of.ceiling is None or of.ceiling.others > IDLE_OTHERS:
+        return None
+    return Cause(THREAD_CONTENTION, round(together, 3), TOGETHER)
+
+
 def find_cpu_saturated(of: Figures) -> Cause | None:
     """The server uses nearly all of the machine's CPU."""
     used = of.signs.cpu_utilisation
@@ -295,6 +312,13 @@ def _describe_cost_grows(cause: Cause, _: int) -> str:
     )
 
 
+def _describe_thread_contention(cause: Cause, users: int) -> str:
+    return (
+        f"threads hinder each other: with {counted(users, 'user')} the rate is "
+        f"{cause.value or 0.0:.2f} times that of requests one after another"
+    )
+
+
 def _describe_cpu_saturated(cause: Cause, _: int) -> str:
     return f"the server uses {percent(cause.value or 0.0)} of the machine's CPU"
 
@@ -316,6 +340,14 @@ RULES = (
         _describe_cost_grows,
         "limit what each request adds to and reads again, such as a list or a table",
         is_symptom_of=STOPPED,
+    ),
+    Rule(
+        THREAD_CONTENTION,
+        find_thread_contention,
+        _describe_thread_contention,
+        "use fewer threads in each process, and more processes: threads that compute and often "
+        "release the GIL spend much of their time on taking it again",
+        is_symptom_of=STOPPED | {COST_GROWS, BLAS_THREADS, "collector", "arenas", "memory_limit"},
     ),
     Rule(
         GIL_IMPORT,

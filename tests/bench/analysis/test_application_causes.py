@@ -16,6 +16,7 @@ from offload.causes.execution import (
     GIL_IMPORT,
     GIL_SATURATED,
     LOOP_BLOCKED,
+    THREAD_CONTENTION,
     THREAD_LIMIT,
     WAITS_ELSEWHERE,
     Blocks,
@@ -258,6 +259,22 @@ def test_a_request_that_costs_more_in_every_window_grows() -> None:
     assert kinds(records=windows(1.4, 1.4), cores_used=0.6) == [NOTHING]
     assert kinds(records=windows(2.0, None), cores_used=0.6) == [NOTHING]  # noise, or a first use
     assert kinds(records=windows(2.0, 2.0), cores_used=0.4) == [NOTHING]
+
+
+def test_threads_whose_requests_are_slower_together_hinder_each_other() -> None:
+    values: dict[str, Any] = {"is_asgi": False, "cores_used": 1.2, "alone_s": 0.04}
+    [cause] = found(rate=11.0, **values)
+    assert (cause.kind, cause.value) == (THREAD_CONTENTION, 0.44)
+    assert diagnosis.clause(cause, 64) == (
+        "threads hinder each other: with 64 users the rate is 0.44 times that of requests one "
+        "after another"
+    )
+    assert THREAD_CONTENTION not in kinds(rate=18.0, **values)
+    assert THREAD_CONTENTION not in kinds(rate=11.0, **values | {"is_asgi": True})
+    assert THREAD_CONTENTION not in kinds(rate=11.0, **values | {"cores_used": 0.3})
+    assert THREAD_CONTENTION not in kinds(rate=110.0, **values | {"alone_s": 0.004})
+    busy = replace(FAR, others=0.3)
+    assert THREAD_CONTENTION not in kinds(rate=11.0, ceiling=busy, **values)
 
 
 def test_an_import_that_enabled_the_gil_comes_first() -> None:
