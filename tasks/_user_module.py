@@ -111,9 +111,8 @@ def _file(path: Path) -> ModuleType:
     path = path.expanduser().resolve()
     if path.parent == (catalog.FOLDER / "tasks").resolve():  # on sys.path it would hide xml
         return importlib.import_module(f"offload.tasks.{path.stem}")
-    # A unique module name, so that a file called tasks.py does not collide with this package.
-    name = f"_own_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     with _LOADING:
+        name = _module_name(path)
         if name in sys.modules:
             return sys.modules[name]
         spec = importlib.util.spec_from_file_location(name, path)
@@ -127,6 +126,19 @@ def _file(path: Path) -> ModuleType:
             del sys.modules[name]
             raise import_failed(str(path), error, _remedy(path, error)) from None
         return module
+
+
+def _module_name(path: Path) -> str:
+    """Return the name of a file's module: its own, by which processes that it starts import it.
+
+    If that is the name of another module, such as types, it is a unique one.
+    """
+    name = path.stem
+    known = sys.modules.get(name)
+    is_free = known is None and name not in sys.stdlib_module_names | OURS
+    if name.isidentifier() and (is_free or getattr(known, "__file__", None) == str(path)):
+        return name
+    return f"_own_{name}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
 
 
 def _remedy(path: Path, error: BaseException) -> str:

@@ -60,9 +60,28 @@ def test_a_function_may_have_letters_beyond_ascii(own: Path) -> None:
     assert tasks.call(f"{own / 'preis.py'}:größe") == "groß".encode()
 
 
-def test_file_may_be_called_tasks(own: Path) -> None:
-    (own / "tasks.py").write_text("def quote(): return __name__")
-    assert tasks.call(f"{own}/tasks.py:quote").startswith(b"_own_tasks_")
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("tasks", "tasks"), ("types", "_own_types_"), ("offload", "_own_offload_")],
+)
+def test_a_file_has_its_own_name_unless_another_module_has_it(
+    own: Path, name: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "tasks", raising=False)
+    (own / f"{name}.py").write_text("def quote(): return __name__")
+    assert tasks.call(f"{own}/{name}.py:quote").decode().startswith(module)
+
+
+def test_processes_that_a_file_starts_can_import_it(own: Path) -> None:
+    (own / "spawning.py").write_text(
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from multiprocessing import get_context\n"
+        "def price(n): return str(n)\n"
+        "def quote():\n"
+        "    with ProcessPoolExecutor(1, get_context('spawn')) as pool:\n"
+        "        return pool.submit(price, 7).result()\n"
+    )
+    assert tasks.call(f"{own}/spawning.py:quote") == b"7"
 
 
 def test_a_module_may_be_called_tasks(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

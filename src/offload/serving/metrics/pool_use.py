@@ -181,10 +181,12 @@ def _read_asyncpg(pool: Any) -> Use:
 
 def _read_aiohttp(connector: Any) -> Use:
     waiting = sum(len(each) for each in connector._waiters.values())
-    most, hosts = connector._limit_per_host, connector._acquired_per_host.values()
-    if most and (used := max(map(len, hosts), default=0)) >= most:
-        return most, used, waiting
-    return connector._limit or math.inf, len(connector._acquired), waiting
+    limit, used = connector._limit or math.inf, len(connector._acquired)
+    if (most := connector._limit_per_host) and used < limit:
+        in_use = max(map(len, connector._acquired_per_host.values()), default=0)
+        if waiting or in_use >= most:  # between two requests it may have a free connection
+            return most, in_use, waiting
+    return limit, used, waiting
 
 
 # By module and name of the class, or of one that it inherits from.
