@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis
-from offload.causes.failures import MEMORY_LIMIT
+from offload.causes.execution import GIL_SATURATED
+from offload.causes.failures import MEMORY_LIMIT, REQUESTS_FAIL, FailedRequests
 from offload.causes.memory import PRELOAD_LOST
 from offload.causes.pools import WAITS_ELSEWHERE, SharedByProcesses
 from offload.causes.rules import Cause
@@ -61,6 +62,18 @@ def test_a_cause_that_only_the_chosen_set_up_has_is_told() -> None:
     [text] = [each for each in found.why() if each.startswith("In the advised size: ")]
     assert "890 of the 900 MiB of ulimit -v" in text
     assert not [each for each in advised(record(0, WINDOW)).why() if "advised size:" in each]
+
+
+def test_a_cause_that_the_chosen_set_up_does_not_have_limits_it_no_more_but_errors_stay() -> None:
+    limit = {"by": "ulimit -v", "limit_mib": 900.0, "used_mib": 890.0}
+    causes = (
+        Cause(REQUESTS_FAIL, 0.1, 0.0, facts=FailedRequests(9, 90, "KeyError: 7 (shop.py:3)")),
+        Cause(GIL_SATURATED, 0.99, 0.9, gil_s=0.02),
+    )
+    failing, gil, *_ = replace(advised(record(0, WINDOW, **limit)), causes=causes).why()
+    over = "It does not limit the advised size."
+    assert "KeyError: 7 (shop.py:3)" in failing and over not in failing
+    assert gil.endswith(over)
 
 
 @pytest.mark.parametrize(("rate", "is_shared"), [(84.0, True), (140.0, False)])

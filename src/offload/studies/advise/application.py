@@ -116,7 +116,8 @@ class Application:
         for cause in self.causes:
             is_shared = isinstance(cause.facts, pools.SharedByProcesses)
             is_over = remaining and not is_shared and cause.kind not in {*remaining, *last_words}
-            over = " It does not limit the advised size." if is_over else ""
+            is_limit = cause.kind != failures.REQUESTS_FAIL
+            over = " It does not limit the advised size." if is_over and is_limit else ""
             yield f"{diagnosis.sentence(cause, self.users)}{over}"
         known = {cause.kind for cause in self.causes} | last_words
         for cause in self.remaining:
