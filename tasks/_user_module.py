@@ -137,7 +137,10 @@ def _module_name(path: Path) -> str:
     known = sys.modules.get(name)
     is_free = known is None and name not in sys.stdlib_module_names | OURS
     if name.isidentifier() and (is_free or getattr(known, "__file__", None) == str(path)):
-        return name
+        # Beside a package of the same name the import would find that.
+        found = importlib.machinery.PathFinder.find_spec(name, [str(path.parent)])
+        if found is not None and found.origin == str(path):
+            return name
     return f"_own_{name}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
 
 

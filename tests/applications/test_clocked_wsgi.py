@@ -152,6 +152,7 @@ def test_an_exception_that_a_framework_logs_is_kept_whatever_handles_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(request_clock, "_error", None)
+    monkeypatch.setattr(request_clock, "_logged", None)
     create = logging.getLogRecordFactory()
     request_clock.watch_log()
     log = logging.Logger("shop")  # without any handler
@@ -161,6 +162,7 @@ def test_an_exception_that_a_framework_logs_is_kept_whatever_handles_the_log(
         log.warning("tried again", exc_info=True)
         assert request_clock.between(0, 0)["error"] is None
         log.exception("Exception on /courts")
+        logging.getLogRecordFactory()("shop", logging.ERROR, "shop.py", 1, "again", (), True)
     finally:
         logging.setLogRecordFactory(create)
     assert request_clock.between(0, 0)["error"].startswith("LookupError: no such court (")

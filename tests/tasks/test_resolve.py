@@ -72,6 +72,14 @@ def test_a_file_has_its_own_name_unless_another_module_has_it(
     assert tasks.call(f"{own}/{name}.py:quote").decode().startswith(module)
 
 
+def test_a_file_beside_a_package_of_its_name_does_not_hide_it(own: Path) -> None:
+    (own / "depot").mkdir()
+    (own / "depot" / "__init__.py").write_text("")
+    (own / "depot" / "models.py").write_text("PRICE = 'cheap'")
+    (own / "depot.py").write_text("from depot.models import PRICE\ndef quote(): return PRICE")
+    assert tasks.call(f"{own}/depot.py:quote") == b"cheap"
+
+
 def test_processes_that_a_file_starts_can_import_it(own: Path) -> None:
     (own / "spawning.py").write_text(
         "from concurrent.futures import ProcessPoolExecutor\n"

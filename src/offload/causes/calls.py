@@ -18,7 +18,8 @@ HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside other
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
 OPENED = 0.9  # connections for each request
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
-CALLS = 10  # to others, for each request
+CALLS = 20  # to others, for each request
+KEPT = 0.5  # share of connections that live on
 
 NEW_CONNECTIONS = "new_connections"
 MANY_CALLS = "many_calls"
@@ -73,9 +74,11 @@ def _opened(record: Record) -> float | None:
     """Return the connections that a request opens, at least; None if they are unknown.
 
     Each request of the load opens one itself, unless it keeps them. In a window with few requests,
-    those that do not end in it count, too.
+    those that do not end in it count, too. If the server's connections to others live on, others
+    have opened them.
     """
-    opened, result, case = record.resources.ports.opened, record.result, record.case
+    ports, result, case = record.resources.ports, record.result, record.case
+    opened = None if ports.kept is None or ports.kept >= KEPT else ports.opened
     if opened is None or not result.completed or case.keep_alive or record.load.hosts:
         return None
     ended = result.completed + (result.failures or 0)
@@ -85,13 +88,17 @@ def _opened(record: Record) -> float | None:
 
 def find_many_calls(of: Figures) -> Cause | None:
     """Each request calls others many times, such as once for each row of a list (N+1)."""
-    known = [
-        record.resources.ports.calls_per_s / record.result.rate
-        for record in of.records
-        if record.resources.ports.calls_per_s is not None and record.result.rate
-    ]
+    known = [each for record in of.records if (each := _calls(record)) is not None]
     calls = statistics.median(known) if known else 0.0
     return None if calls < CALLS else Cause(MANY_CALLS, round(calls, 1), CALLS)
+
+
+def _calls(record: Record) -> float | None:
+    """Return how often a request calls others, failed ones included; None if it is unknown."""
+    calls_per_s, result = record.resources.ports.calls_per_s, record.result
+    if calls_per_s is None or not result.completed or not result.elapsed_s:
+        return None
+    return calls_per_s * result.elapsed_s / (result.completed + (result.failures or 0))
 
 
 def _many_parts(cause: Cause) -> float | None:

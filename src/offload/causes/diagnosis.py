@@ -118,17 +118,18 @@ def diagnose(records: Sequence[Record], gains: Mapping[str, Gain] = {}) -> list[
 def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     """Return the causes in the order in which to fix them.
 
-    If there is none, NOTHING, or UNEXPLAINED if the rate is lower than it could be. Empty if
-    figures that a rule needs are unknown.
+    If nothing limits it, the last is NOTHING, or UNEXPLAINED if the rate is lower than it could be.
+    Neither is known if figures that a rule needs are not.
     """
     found = [cause for cause in _candidates(of, gains) if not _is_unconfirmed(cause)]
     kinds = {each.kind for each in found if _may_explain(each)}
     found = [cause for cause in found if not kinds & _BY_KIND[cause.kind].is_symptom_of]
     known = of.rate, of.alone_s, of.busy_cores, of.signs.wait_share
-    if not found and (None in known or execution.is_gil_unknown(of)):
-        return []
-    last = None if found else find_last_word(of)
-    return found if last is None else [last]
+    is_limited = any(cause.kind != failures.REQUESTS_FAIL for cause in found)
+    if is_limited or None in known or execution.is_gil_unknown(of):
+        return found
+    last = find_last_word(of)
+    return found if last is None else [*found, last]
 
 
 def _candidates(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:

@@ -219,14 +219,17 @@ def find_cost_grows(of: Figures) -> Cause | None:
 
 
 def find_thread_contention(of: Figures) -> Cause | None:
-    """Requests in several threads are slower together than one after another.
+    """Requests in several threads of the only process are slower together than one after another.
 
     Such threads compute in Python, and release the GIL often: each time they must wait for it, and
     wake up. Very short requests differ too much, and other programs may take the CPU.
     """
-    if not of.rate or not of.alone_s or of.alone_s < GIL_HELD_S or is_idle(of) or of.is_asgi:
+    threads = of.records[-1].server.workers if of.records else None
+    if of.is_asgi or of.processes > 1 or (threads or 1) == 1 or is_idle(of):
         return None
-    together = of.rate / of.processes * of.alone_s
+    if not of.rate or not of.alone_s or of.alone_s < GIL_HELD_S:
+        return None
+    together = of.rate * of.alone_s
     if together > TOGETHER or of.ceiling is None or of.ceiling.others > IDLE_OTHERS:
         return None
     return Cause(THREAD_CONTENTION, round(together, 3), TOGETHER)
@@ -290,7 +293,7 @@ def _describe_thread_limit(cause: Cause, users: int) -> str:
     )
 
 
-def _remedy_of_thread_limit(cause: Cause) -> str:
+def _remedy_thread_limit(cause: Cause) -> str:
     more = (
         "raise total_tokens of anyio.to_thread.current_default_thread_limiter(), use more "
         "processes, or await"
@@ -374,7 +377,7 @@ RULES = (
         THREAD_LIMIT,
         find_thread_limit,
         _describe_thread_limit,
-        _remedy_of_thread_limit,
+        _remedy_thread_limit,
         is_per_process=True,
         is_symptom_of=STOPPED,
         switch=twice_the_threads,

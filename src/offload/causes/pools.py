@@ -34,6 +34,7 @@ POOL_FULL = 0.5  # share of the time in which all of a pool is in use
 HELD = 0.9  # the same for a pool or a lock whose waiting calls cannot be counted
 WAITING = 0.1  # calls that wait for a pool, for each request in the application
 WAITING_QUEUE = 0.5  # the same for a queue: one that feeds a background task is empty, too
+MOST_QUEUED = 1.05  # items of such a queue for each request: the means differ a little
 DELAYED = 1.2  # times as long as alone: else nobody waits for the calls in the pool
 COMPUTES = 0.25  # CPU time of a request over the time of a single one
 RESOLVES = 0.5  # share of busy threads that resolve host names
@@ -106,7 +107,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
     if not _waits_idle(of):
         return None
     if (backlog := _find_backlog(of)) is not None:
-        waiting, least = backlog.queue.queued, WAITING_QUEUE * (backlog.queue.inside or 0.0)
+        waiting, least = backlog.queue.queued, _least_queued(backlog.queue)
         return Cause(WAITS_ELSEWHERE, waiting, least, limit=backlog.consumers, facts=backlog)
     # Little's law: the number of requests that are served at once, from the time of a single one
     at_once = max(1, round((of.rate or 0.0) * (of.alone_s or 0.0)))
@@ -133,13 +134,18 @@ def _waits_idle(of: Figures) -> bool:
 def _find_backlog(of: Figures) -> Backlog | None:
     """Return the queue in which calls of most requests wait for consumers; None if there is none.
 
-    Without requests it is empty, and all of its consumers wait.
+    Without requests it is empty, and all of its consumers wait. If it has more items than there are
+    requests, these do not wait for them.
     """
     for pool in of.records[-1].application.threads.pools if of.records else ():
-        least = max(1.0, WAITING_QUEUE * (pool.inside or 0.0))
-        if pool.kind in QUEUES and (pool.queued or 0.0) >= least:
+        most = MOST_QUEUED * (pool.inside or 0.0)
+        if pool.kind in QUEUES and _least_queued(pool) <= (pool.queued or 0.0) <= most:
             return Backlog(pool, round(pool.idle_waiting or 0.0) or None)
     return None
+
+
+def _least_queued(queue: PoolUse) -> float:
+    return max(1.0, WAITING_QUEUE * (queue.inside or 0.0))
 
 
 def mark_shared(cause: Cause, one: float, rates: Mapping[int, float]) -> Cause:

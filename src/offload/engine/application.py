@@ -54,9 +54,10 @@ class PoolUse:
     that of requests in the application. `grows`: far more calls waited at the end of the window
     than at its start. `dns` is the share of its busy threads that resolved host names;
     `shares_dns`: the event loop resolves host names in it, too. `queued` is the mean number of
-    items of a queue. `idle_full`, `idle_waiting` and `idle_queued` are those while no request was
-    inside: the use by background tasks. The values are those of the process with the highest
-    `full`.
+    items of a queue. `idle_full`, `idle_waiting` and `idle_queued` are the same means while no
+    request was inside: the use by background tasks, and the consumers of a queue that wait. The
+    values are those of the process with the highest `full`. If only calls waited for the consumers
+    of a queue, `full` is 0, and `limit` is None.
     """
 
     kind: str
@@ -260,11 +261,11 @@ class LostThread:
 class Threads:
     """The threads of the processes, and the pools in which calls wait for them.
 
-    `pools` are those that were full at some time. `handovers` are the calls that threads handed
-    over to event loops, one at the end of each hop. `anyio` and `asyncio` are the numbers of
-    threads of `anyio.to_thread` and of `asyncio.to_thread`. `lost` ran in the parent of these
-    processes when it forked, and `forks` is how often they forked themselves beside other threads:
-    twice the number of the half of the window with fewer.
+    `pools` are those that were full, or had calls that waited. `handovers` are the calls that
+    threads handed over to event loops, one at the end of each hop. `anyio` and `asyncio` are the
+    numbers of threads of `anyio.to_thread` and of `asyncio.to_thread`. `lost` ran in the parent of
+    these processes when it forked, and `forks` is how often they forked themselves beside other
+    threads: twice the number of the half of the window with fewer.
     """
 
     limiter: ThreadLimit = ThreadLimit()

@@ -324,7 +324,11 @@ def _resources(
         cpu_ms_per_request=_per(cpu_s, measured.completed, 1000.0),
         cores_used=_per(cpu_s, measured.elapsed_s),
         host=of_host,
-        ports=replace(used.ports, calls_per_s=None if calls is None else round(calls, 3)),
+        ports=replace(
+            used.ports,
+            calls_per_s=None if calls is None else round(calls, 3),
+            kept=None if programs.kept is None else round(programs.kept, 3),
+        ),
     )
 
 

@@ -51,6 +51,8 @@ class ProgramSampler:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._read_until_stopped, daemon=True)
         self._segments: list[tuple[float, dict[int, tuple[int, int]]]] = []  # by inode
+        self._outgoing: set[int] = set()  # at the last look, by inode
+        self._kept: list[float] = []  # shares of the connections that were there before
         self.services: set[psutil.Process] = set()
         self.others: tuple[str, ...] = ()  # the busiest ones, once the load has ended
 
@@ -84,7 +86,7 @@ class ProgramSampler:
     def calls_per_s(self) -> float | None:
         """How often the server sent something to others and had a response; None if unknown.
 
-        Long messages count several times, but only if both directions have long ones.
+        These are segments: messages of several ones count as often, if both directions have such.
         """
         if len(self._segments) < 2:
             return None
@@ -95,6 +97,11 @@ class ProgramSampler:
                 received += max(0, received_now - received_then)
                 sent += max(0, sent_now - sent_then)
         return min(received, sent) / (self._segments[-1][0] - self._segments[0][0])
+
+    @property
+    def kept(self) -> float | None:
+        """The share of its connections to others that live on until the next look; None if none."""
+        return sum(self._kept) / len(self._kept) if self._kept else None
 
     def _read_until_stopped(self) -> None:
         for number in itertools.count():
@@ -127,14 +134,27 @@ class ProgramSampler:
                 found |= {*process.children(recursive=True)} - without
         self.services |= found
 
+    def _note(self, outgoing: Sequence[Socket]) -> None:
+        """Note the segments of connections to others, without those inside the server."""
+        inside = {(each.remote, each.local) for each in outgoing}
+        segments = {
+            each.inode: each.segments
+            for each in outgoing
+            if (each.local, each.remote) not in inside and each.remote[1] != self._port
+        }
+        before, self._outgoing = self._outgoing, {each.inode for each in outgoing}
+        if before or (self._segments and self._outgoing):
+            fewest = max(1, min(len(before), len(self._outgoing)))  # a pool may still grow
+            self._kept.append(len(before & self._outgoing) / fewest)
+        self._segments.append((time.monotonic(), segments))
+
     def _find(self, members: Sequence[psutil.Process]) -> set[psutil.Process]:
         """Return the processes at the other ends of connections to ports that are not known yet."""
         own = {name for process in members for name in open_sockets(process.pid)}
         try:
             sockets = [*read_sockets((ESTABLISHED,), INFO)]
             outgoing = [each for each in sockets if each.name in own and each.port != self._port]
-            segments = {each.inode: each.segments for each in outgoing}
-            self._segments.append((time.monotonic(), segments))
+            self._note(outgoing)
             called = {(each.remote, each.local) for each in outgoing}
             called = {ends for ends in called if ends[0][1] not in self._ports}
             ports = {remote[1] for remote, _ in called}

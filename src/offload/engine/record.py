@@ -301,13 +301,15 @@ class ClientPorts:
     So many are `available` for each address, and so many closed connections were in `time_wait` at
     the peak, each of which may block a port. `opened` is the number of connections that clients of
     this network namespace opened in the window, including the load tool. `calls_per_s` is how often
-    the server sent something on its connections to others and had a response.
+    the server sent something on its connections to others and had a response, and `kept` the share
+    of these connections that live on for a second or more.
     """
 
     available: int | None = None
     time_wait: int | None = None
     opened: int | None = None
     calls_per_s: float | None = None
+    kept: float | None = None
 
     @property
     def are_used_up(self) -> bool:

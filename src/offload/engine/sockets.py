@@ -225,7 +225,7 @@ def parents_of(pids: Iterable[int]) -> set[int]:
     """Return the pids of the parents of those processes that still run."""
     found = set()
     for pid in pids:
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.Error):
             found.add(psutil.Process(pid).ppid())
     return found
 

@@ -262,7 +262,9 @@ def test_a_request_that_costs_more_in_every_window_grows() -> None:
 
 
 def test_threads_whose_requests_are_slower_together_hinder_each_other() -> None:
+    many, one = (replace(RECORD, server=replace(RECORD.server, workers=n)) for n in (64, 1))
     values: dict[str, Any] = {"is_asgi": False, "cores_used": 1.2, "alone_s": 0.04}
+    values["records"] = [many]
     [cause] = found(rate=11.0, **values)
     assert (cause.kind, cause.value) == (THREAD_CONTENTION, 0.44)
     assert diagnosis.clause(cause, 64) == (
@@ -273,6 +275,8 @@ def test_threads_whose_requests_are_slower_together_hinder_each_other() -> None:
     assert THREAD_CONTENTION not in kinds(rate=11.0, **values | {"is_asgi": True})
     assert THREAD_CONTENTION not in kinds(rate=11.0, **values | {"cores_used": 0.3})
     assert THREAD_CONTENTION not in kinds(rate=110.0, **values | {"alone_s": 0.004})
+    assert THREAD_CONTENTION not in kinds(rate=11.0, **values | {"records": [one]})
+    assert THREAD_CONTENTION not in kinds(rate=11.0, processes=2, **values)
     busy = replace(FAR, others=0.3)
     assert THREAD_CONTENTION not in kinds(rate=11.0, ceiling=busy, **values)
 

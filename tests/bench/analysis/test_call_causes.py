@@ -64,7 +64,7 @@ def test_many_calls_of_each_request_are_a_cause() -> None:
     assert (cause.kind, cause.value) == (MANY_CALLS, 30.0)
     said = "each request calls a database or a service about 30 times"
     assert diagnosis.clause(cause, 25) == said
-    for calls in (590.0, None):
+    for calls in (1190.0, None):
         few = causes(ports=ClientPorts(calls_per_s=calls), rate=60.0, inside_s=0.1)
         assert MANY_CALLS not in [each.kind for each in few]
 
@@ -81,6 +81,8 @@ BUSY = {"cores_used": 0.9, "cpu_ms_per_request": 15.0, "alone_s": 0.02}
         (1100, {}, None),  # not each request
         (None, {}, None),
         (1190, {"users": 500}, None),  # 500 of them may be of requests that did not end
+        (1200, {"kept": 0.9}, None),  # what the server calls opens them
+        (1200, {"kept": None}, None),  # the server has no connection to others
         (1200, {"keep_alive": True}, None),  # the server may close them
         (1200, {"failed": {"timeout": 600}}, None),  # the load opened them
         (1200, {"cores_used": 0.3, "cpu_ms_per_request": 5.0}, None),  # they cost little
@@ -89,7 +91,8 @@ BUSY = {"cores_used": 0.9, "cpu_ms_per_request": 15.0, "alone_s": 0.02}
 def test_connections_that_each_request_opens_are_a_cause_while_they_cost_cpu(
     opened: int | None, values: dict[str, Any], said: str | None
 ) -> None:
-    found = causes(ports=ClientPorts(28_232, 0, opened), **BUSY | values)
+    values = BUSY | {"kept": 0.0} | values
+    found = causes(ports=ClientPorts(28_232, 0, opened, kept=values.pop("kept")), **values)
     [*named] = (cause for cause in found if cause.kind == NEW_CONNECTIONS)
     assert len(named) == (said is not None)
     assert all((said or "") in diagnosis.clause(cause, 25) for cause in named)

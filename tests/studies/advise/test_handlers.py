@@ -66,6 +66,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "@functools.cache\ndef cached(): ...\n"
     )
     monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.delitem(sys.modules, "shop", raising=False)  # that of another test
     yield tmp_path
     assert "shop" not in sys.modules, "the module is read, not imported"
 

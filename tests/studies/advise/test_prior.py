@@ -41,9 +41,9 @@ def test_a_call_that_waits_and_computes_gets_two_processes_of_threads() -> None:
 def test_a_rate_beyond_all_bounds_is_told_before_the_race() -> None:
     for rate, is_told in ((100.0, False), (1e6, True)):
         found = prior(QUERY, rate=rate)
-        told = study.rate_beyond(found, found.candidates(SERVERS))
+        told = study.describe_excessive_rate(found, found.candidates(SERVERS))
         assert (told is not None) is is_told
-    assert "1,000,000/s are more than one machine carries, at most " in (told or "")
+    assert "/s, not 1,000,000/s: the answer will be how many machines" in (told or "")
 
 
 def test_a_coroutine_that_awaits_gets_loops_and_no_threads() -> None:

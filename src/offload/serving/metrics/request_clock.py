@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
 from threading import Lock, local
@@ -44,6 +44,7 @@ _period_ends = -math.inf
 _in_period = 0
 _share = 1.0
 _error: str | None = None
+_logged: tuple[float, str] | None = None  # the time and the text of the last logged error
 
 
 class Cell:
@@ -179,10 +180,14 @@ def _add_route(route: str) -> int:
 
 
 def note_error(error: BaseException, request: Request | None) -> None:
-    """Keep the last exception that made a request fail, with its last line of the user's code."""
+    """Keep the last exception that left the application, with its last line of the user's code."""
     global _error
     if request is not None:
         request.failed = True
+    _error = _describe(error)
+
+
+def _describe(error: BaseException) -> str:
     trace, place = error.__traceback__, ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -193,23 +198,34 @@ def note_error(error: BaseException, request: Request | None) -> None:
         text = " ".join(str(error).split())[:200]
     except Exception:  # noqa: BLE001 - a broken __str__ may raise anything
         text = "(no message: its __str__ failed)"
-    _error = f"{type(error).__name__}: {text}{place}"
+    return f"{type(error).__name__}: {text}{place}"
 
 
 def watch_log() -> None:
     """Keep the exceptions that are logged as errors, too: a framework may respond with 500 itself.
 
     Records are watched where they are created, because an application may replace all handlers.
+    Only the first call has an effect.
     """
     create = logging.getLogRecordFactory()
+    if isinstance(create, _NotingFactory):
+        return
+    logging.setLogRecordFactory(_NotingFactory(create))
 
-    def note(*arguments: Any, **named: Any) -> logging.LogRecord:
-        record = create(*arguments, **named)
-        if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1]:
-            note_error(record.exc_info[1], None)
+
+class _NotingFactory:
+    """Creates the records of logging as before, and keeps the last error."""
+
+    def __init__(self, create: Callable[..., logging.LogRecord]) -> None:
+        self._create = create
+
+    def __call__(self, *arguments: Any, **named: Any) -> logging.LogRecord:
+        global _logged
+        record = self._create(*arguments, **named)
+        found = record.exc_info
+        if record.levelno >= logging.ERROR and isinstance(found, tuple) and found[1] is not None:
+            _logged = monotonic(), _describe(found[1])
         return record
-
-    logging.setLogRecordFactory(note)
 
 
 def between(start: float, end: float) -> dict[str, Any]:
@@ -229,7 +245,7 @@ def between(start: float, end: float) -> dict[str, Any]:
     return {
         "routes": [_summary(route, found) for route, found in own.items()],
         "inside_most": int(max((row[4] for row in rows), default=0)) or None,
-        "error": _error,
+        "error": _error or (_logged[1] if _logged and _logged[0] >= start else None),
         "failures": {
             "requests": len(rows),
             "failed": sum(row[-1] > 0 for row in rows),

@@ -111,7 +111,7 @@ class Application:
         if not self.causes:
             missing = "figures that would show it are missing, or other programs disturbed it"
             yield f"What limits one process is unknown: {missing}."
-        remaining = {cause.kind for cause in self.remaining}
+        remaining = {cause.kind for cause in self.remaining} - {failures.REQUESTS_FAIL}
         last_words = {diagnosis.NOTHING, diagnosis.UNEXPLAINED}
         for cause in self.causes:
             is_shared = isinstance(cause.facts, pools.SharedByProcesses)

@@ -110,7 +110,7 @@ def _by_preference(those: Sequence[Evidence]) -> list[Evidence]:
 
 
 def _simplicity(each: Evidence, fastest: Evidence) -> tuple[int, bool, bool, int, float]:
-    """Return the key of the last preferences; capacities that may be the same come last.
+    """Return the key of the last preferences, after which the measured capacity decides.
 
     One that was measured as slower than NEAR is probably slower, although that is not certain.
     """

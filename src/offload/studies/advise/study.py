@@ -87,7 +87,7 @@ def advise(
         race.call_s = alone_s
         race.is_brief = budget_s is None and is_brief(alone_s, question)
         race.ends += usual_budget(alone_s, question) if budget_s is None else budget_s
-        if (beyond := rate_beyond(race.prior, candidates)) is not None:
+        if (beyond := describe_excessive_rate(race.prior, candidates)) is not None:
             report(beyond)
         if is_application(case.task):
             _measure_switches(race, budget_s)
@@ -135,14 +135,14 @@ def _warn_of_others(report: Report) -> None:
             report(f"warning: {words}: there may be no verdict")
 
 
-def rate_beyond(prior: Prior, candidates: Sequence[Setup]) -> str | None:
-    """Return that no set-up carries the required rate, before they are measured; else None."""
+def describe_excessive_rate(prior: Prior, candidates: Sequence[Setup]) -> str | None:
+    """Return what to expect if the bounds of all set-ups are below the required rate; else None."""
     rate, most = prior.question.rate, max(map(prior.capacity, candidates))
     if rate is None or rate <= most:
         return None
     return (
-        f"{rate:,.10g}/s are more than one machine carries, at most {most:,.0f}/s: the answer will "
-        "say how many are needed"
+        f"one machine carries at most {most:,.0f}/s, not {rate:,.10g}/s: the answer will be how "
+        "many machines are needed"
     )
 
 
