@@ -21,7 +21,7 @@ BLOCKED_SHARE = 0.5  # share of the time in which the loop is blocked
 LATE_S = 0.005  # s of median lag: half an interval of the loop's timer
 FULL = 0.1  # share of time with all threads in use
 KEPT_FULL = 0.9  # the same if background tasks may use them
-IDLE_OTHERS = 0.1  # share of the CPU that other programs may use
+MOST_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
@@ -230,7 +230,7 @@ def find_thread_contention(of: Figures) -> Cause | None:
     if not of.rate or not of.alone_s or of.alone_s < GIL_HELD_S:
         return None
     together = of.rate * of.alone_s
-    if together > TOGETHER or of.ceiling is None or of.ceiling.others > IDLE_OTHERS:
+    if together > TOGETHER or of.ceiling is None or of.ceiling.others > MOST_OTHERS:
         return None
     return Cause(THREAD_CONTENTION, round(together, 3), TOGETHER)
 

@@ -104,7 +104,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
     pool = find_limiting_pool(of)
     if pool is not None:
         return None if pool.kind == DEFAULT else _cause(WAITS_ELSEWHERE, pool)
-    if not _waits_idle(of):
+    if not _waits_while_idle(of):
         return None
     if (backlog := _find_backlog(of)) is not None:
         waiting, least = backlog.queue.queued, _least_queued(backlog.queue)
@@ -119,7 +119,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
     )
 
 
-def _waits_idle(of: Figures) -> bool:
+def _waits_while_idle(of: Figures) -> bool:
     """Whether requests take longer than a single one, although nothing keeps the process busy."""
     wait_share, stretch = of.signs.wait_share, of.signs.stretch
     if wait_share is None or stretch is None or not of.rate or not of.alone_s:
@@ -299,10 +299,11 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
 
 def _describe_backlog(backlog: Backlog) -> str:
     queue, count = backlog.queue, backlog.consumers
-    who_takes = {None: "the consumers", 1: "the only consumer"}.get(count, f"the {count} consumers")
+    known = {None: "the consumers", 1: "the only consumer"}
+    consumers = known.get(count, f"the {count} consumers")
     name = queue.kind if queue.name is None else f"{escaped(queue.name)} ({queue.kind})"
     waiting = counted(round(queue.queued or 0.0), "item")
-    return f"requests wait for {who_takes} of {name}: {waiting} wait in it"
+    return f"requests wait for {consumers} of {name}: {waiting} wait in it"
 
 
 def _place(cause: Cause) -> str:

@@ -51,7 +51,7 @@ class ProgramSampler:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._read_until_stopped, daemon=True)
         self._segments: list[tuple[float, dict[int, tuple[int, int]]]] = []  # by inode
-        self._outgoing: set[int] = set()  # at the last look, by inode
+        self._outgoing: set[int] = set()  # at the last search, by inode
         self._kept: list[float] = []  # shares of the connections that were there before
         self.services: set[psutil.Process] = set()
         self.others: tuple[str, ...] = ()  # the busiest ones, once the load has ended
@@ -86,21 +86,23 @@ class ProgramSampler:
     def calls_per_s(self) -> float | None:
         """How often the server sent something to others and had a response; None if unknown.
 
-        These are segments: messages of several ones count as often, if both directions have such.
+        Segments are counted, in the direction that has fewer. An inode that is used again counts 0.
         """
         if len(self._segments) < 2:
             return None
         received = sent = 0
         for (_, before), (_, now) in itertools.pairwise(self._segments):
             for inode, (received_now, sent_now) in now.items():
-                received_then, sent_then = before.get(inode, (0, 0))  # a new one, or its number
+                received_then, sent_then = before.get(
+                    inode, (0, 0)
+                )  # a new connection has had none
                 received += max(0, received_now - received_then)
                 sent += max(0, sent_now - sent_then)
         return min(received, sent) / (self._segments[-1][0] - self._segments[0][0])
 
     @property
     def kept(self) -> float | None:
-        """The share of its connections to others that live on until the next look; None if none."""
+        """The share of its connections that remain until the next search; None without one."""
         return sum(self._kept) / len(self._kept) if self._kept else None
 
     def _read_until_stopped(self) -> None:

@@ -55,9 +55,7 @@ HOLDS, BLOCKS, COMPUTES, WAITS, AWAITS = (
 Endpoints = Mapping[tuple[str, str], str]  # file and function: "route" or "dependency"
 MOST = 3  # lines in the result
 LEAST = 0.02  # share of a line in the result; a guess
-FEW = (
-    0.25  # share of a line of threads; if all have less, tasks that await are named first; a guess
-)
+FEW = 0.25  # share of each line of threads, below which tasks that await come first; a guess
 OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
 OFTEN = 0.15  # part of a line's time in which it holds the GIL or computes; a guess
 LONG = 0.5  # share of the time in which it holds the GIL, while many threads wait; a guess
@@ -353,7 +351,8 @@ def find_library_line(samples: Samples) -> HotLine | None:
         share = count / samples.rounds["holding"] / len(pids)
         [(line, _)] = lines[function, file].most_common(1)
         if share >= LONG:
-            name = LIBRARY.split(file)[-1].removeprefix("site-packages/")
+            name = LIBRARY.split(file)[-1]
+            name = name.removeprefix("site-packages/").removeprefix("dist-packages/")
             return HotLine(function, name, line, round(min(1.0, share), 3), HOLDS, "library")
     return None
 

@@ -3,7 +3,8 @@
 The name of a framework is the file name of its module. Each module defines PACKAGES, the packages
 that the program needs, and `handler(plan)`, which returns the text of the program and the command
 that starts it. The minimum versions of our requirements are added to PACKAGES. A module may define
-NOTE, which is printed below the command. No framework is imported here.
+NOTE, which is printed below the command, and IS_APPLICATION = False, if the program has no `app`
+for WSGI or ASGI. No framework is imported here.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def render(framework: str, plan: Plan) -> Handler:
     packages = tuple(_with_minimum(name) for name in module.PACKAGES)
     packages += (PIPEPOOL,) if _program.imports(code, PIPEPOOL) else ()
     file, path = f"{plan.app}.py", _search_path(plan)
-    is_application = framework != "tornado"  # of WSGI or ASGI
+    is_application = getattr(module, "IS_APPLICATION", True)
     measure = f"{path}offload advise app={file}:app" if is_application else None
     note = getattr(module, "NOTE", None)
     return Handler(framework, file, code, path + start, packages, note, measure)

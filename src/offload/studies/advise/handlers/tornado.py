@@ -6,6 +6,7 @@ from offload.studies.advise.handlers import _program
 from offload.studies.advise.handlers._program import Plan
 
 PACKAGES = ("tornado",)
+IS_APPLICATION = False
 COMMAND = "python {app}.py"
 POOL = 'self.settings["pool"]'
 EVERY_IMPORT = (
