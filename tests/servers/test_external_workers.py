@@ -84,7 +84,6 @@ def responding(url: str) -> set[int]:
         "gunicorn_gevent",
         "gunicorn_dirty",
         "flask_gunicorn",
-        "fork_per_request",
     ],
 )
 def test_workers_serve_as_many_waiting_requests_at_once(name: str, start: Any) -> None:

@@ -19,7 +19,7 @@ from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
-SLOW = ("threads", "processes", "pipes", "pebble", "thread_per_request", "fork_per_request")
+SLOW = ("threads", "processes", "pipes", "pebble")
 SERVERS = [
     "sync",
     "loop",

@@ -1,4 +1,4 @@
-"""Causes in what each request does too often: hops to threads, connections, calls to others."""
+"""Causes in what requests do too often: hops to threads, connections, calls, new processes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from offload.causes.execution import THREAD_HOPS
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import Record
-from offload.units import counted
+from offload.units import counted, percent
 
 # Guesses, unless a source is named.
 HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
-OPENED = 0.9  # connections for each request
+OPENED = 0.9  # connections, or processes, for each request
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
 CALLS = 20  # to others, for each request
 KEPT = 0.5  # share of connections that live on
+CHILDREN = 0.3  # share of the CPU time in processes that a request starts
 
 NEW_CONNECTIONS = "new_connections"
 MANY_CALLS = "many_calls"
+NEW_PROCESSES = "new_processes"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,13 @@ class Hops:
     """What a request hands over to threads: its body has so many `parts`."""
 
     parts: float
+
+
+@dataclass(frozen=True)
+class Children:
+    """The CPU time in ms of the processes that a request starts."""
+
+    cpu_ms: float
 
 
 def find_thread_hops(of: Figures) -> Cause | None:
@@ -101,6 +110,30 @@ def _calls(record: Record) -> float | None:
     return calls_per_s * result.elapsed_s / (result.completed + (result.failures or 0))
 
 
+def find_new_processes(of: Figures) -> Cause | None:
+    """Each request starts a process, which takes much of the CPU time, and ends."""
+    known = [each for record in of.records if (each := _children(record)) is not None]
+    if not known or execution.is_idle(of):
+        return None
+    share, children_ms = (statistics.median(values) for values in zip(*known, strict=True))
+    if share < CHILDREN:
+        return None
+    return Cause(NEW_PROCESSES, round(share, 3), CHILDREN, facts=Children(round(children_ms, 2)))
+
+
+def _children(record: Record) -> tuple[float, float] | None:
+    """Return the share of the CPU time of children that ended, and their ms of a request.
+
+    None if it is unknown, or if requests start none: a server also replaces its workers.
+    """
+    used, completed = record.resources, record.result.completed
+    if used.children_cpu_s is None or not used.cpu_s or not completed:
+        return None
+    if (used.host.started or 0) < OPENED * completed:
+        return None
+    return used.children_cpu_s / used.cpu_s, used.children_cpu_s / completed * 1000
+
+
 def _many_parts(cause: Cause) -> float | None:
     """Return the number of parts of the body, if most hops are for them."""
     parts = cause.facts.parts if isinstance(cause.facts, Hops) else 0.0
@@ -133,6 +166,14 @@ def _describe_new_connections(cause: Cause, _: int) -> str:
     return f"each request opens {counted(opened, 'new connection')} to what it calls"
 
 
+def _describe_new_processes(cause: Cause, _: int) -> str:
+    assert isinstance(cause.facts, Children)
+    return (
+        f"each request starts a process: such processes use {cause.facts.cpu_ms:.3g} ms of CPU a "
+        f"request, {percent(cause.value or 0.0)} of the server's CPU time"
+    )
+
+
 RULES = (
     Rule(
         THREAD_HOPS,
@@ -153,5 +194,13 @@ RULES = (
         _describe_many_calls,
         "fetch what a request needs in one call, such as by a join, a list of keys or a pipeline; "
         "or keep what seldom changes",
+    ),
+    Rule(
+        NEW_PROCESSES,
+        find_new_processes,
+        _describe_new_processes,
+        "do it in the server by a library, or keep a process that does it for many requests, such "
+        "as a worker of a pool",
+        is_symptom_of=execution.STOPPED,
     ),
 )

@@ -94,12 +94,14 @@ def read_counters() -> dict[str, float | None]:
 
     `busy_s` is the CPU time of all usable CPUs together, `steal_s` the time when the hypervisor
     used these CPUs, `pressure_s` the time in which at least one thread waited for a CPU (PSI),
-    `overflows` the number of connections that full listen queues of all processes dropped, and
-    `opened` the number of connections that programs of this network namespace opened.
+    `started` the number of processes and threads that all programs started, `overflows` the number
+    of connections that full listen queues of all processes dropped, and `opened` the number of
+    connections that programs of this network namespace opened.
     """
     return {
         **_cpu_seconds(),
         "pressure_s": _pressure_s(),
+        "started": _started(),
         "overflows": tcp_counter("TcpExt", "ListenOverflows"),
         "opened": tcp_counter("Tcp", "ActiveOpens"),
     }
@@ -127,6 +129,13 @@ def _cpu_seconds() -> dict[str, float | None]:
         return {"busy_s": None, "steal_s": None}
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(sum, zip(*own, strict=True))
     return {"busy_s": (user + nice + system + irq + softirq) / TICK, "steal_s": steal / TICK}
+
+
+def _started() -> float | None:
+    for line in _text("/proc/stat").splitlines():
+        if line.startswith("processes "):
+            return float(line.split()[1])
+    return None
 
 
 def _pressure_s() -> float | None:

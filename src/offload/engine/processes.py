@@ -108,6 +108,7 @@ class ResourceSampler:
             fds=_whole(self._peaks.get("fds")),
             cpu_s=_rounded(increases["cpu_s"]),
             queued_s=_rounded(increases["queued_s"]),
+            children_cpu_s=_rounded(increases["children_s"]),
             switches_voluntary=_whole(increases["switches_voluntary"]),
             switches_involuntary=_whole(increases["switches_involuntary"]),
             connections=tuple(sorted(self._connections.values(), reverse=True)) or None,
@@ -126,6 +127,7 @@ class ResourceSampler:
                 own_cpu_s=_rounded(increases["own_s"]),
                 steal=_share(increases["steal_s"], seconds * host.cpu_count()),
                 cpu_pressure=_share(increases["pressure_s"], seconds),
+                started=_whole(increases["started"]),
             ),
         )
 
@@ -222,6 +224,8 @@ QUOTA_COUNTS = ("periods", "throttled", "stopped_s")  # of resource_limits.Quota
 _COUNTERS = (
     "cpu_s",
     "queued_s",
+    "children_s",
+    "started",
     "switches_voluntary",
     "switches_involuntary",
     "busy_s",
@@ -302,7 +306,7 @@ class ProcessTree:
     def counters(self) -> dict[str, float | None]:
         """Return counters of the resources used so far.
 
-        `cpu_s` is that of `cpu_s()`. The other counters are sums over all threads, including those
+        `cpu_s` is that of `cpu_s()`, and `children_s` its part of reaped children. Other counters are sums over all threads, including those
         that have ended (Linux): their context switches, and `queued_s`, the time in which they
         waited for a CPU.
         """
@@ -314,6 +318,7 @@ class ProcessTree:
             "switches_voluntary": voluntary,
             "switches_involuntary": involuntary,
             "queued_s": None if queued_ns is None else queued_ns / 1e9,
+            "children_s": self._total(lambda p: sum(p.cpu_times()[2:4])),
             "page_faults": self._total(_page_faults),
         }
 

@@ -216,7 +216,8 @@ class HostUse:
     idle servers. `others_cpu` is the share of the machine's CPU that other processes used, and
     `others` names the busiest of them. `services_cpu` is that of the programs to which the server
     has connections, and `steal` the share that the hypervisor used. `cpu_pressure` is the share of
-    time in which a thread waited for a CPU. `python_s` and `memory_s` are the durations of two
+    time in which a thread waited for a CPU, and `started` the number of processes and threads that
+    all programs started. `python_s` and `memory_s` are the durations of two
     fixed pieces of work just before the window.
     """
 
@@ -227,6 +228,7 @@ class HostUse:
     others: tuple[str, ...] = ()
     steal: float | None = None
     cpu_pressure: float | None = None
+    started: int | None = None
     load_average: tuple[float, ...] = ()
     python_s: float | None = None
     memory_s: float | None = None
@@ -341,7 +343,8 @@ class ProcessShare:
 class Resources:
     """The resources that a server's process tree used in the window, and their peaks.
 
-    `cpu_s` is user and system time, `queued_s` the time in which its threads waited for a CPU.
+    `cpu_s` is user and system time, `queued_s` the time in which its threads waited for a CPU, and
+    `children_cpu_s` the part of `cpu_s` of child processes that have ended.
     Context switches are those of all threads, except threads that started and ended within 0.1 s.
     `connections` has the number of kept connections of each accepting process, in descending order,
     `requests` the number of requests that each process answered: None if only one can. `shares`
@@ -353,6 +356,7 @@ class Resources:
 
     cpu_s: float | None = None
     queued_s: float | None = None
+    children_cpu_s: float | None = None
     switches_voluntary: int | None = None
     switches_involuntary: int | None = None
     cpu_ms_per_request: float | None = None

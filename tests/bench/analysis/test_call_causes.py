@@ -1,4 +1,4 @@
-"""Causes in what each request does too often: thread hops, connections, calls to others."""
+"""Causes in what requests do too often: thread hops, connections, calls, new processes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis
-from offload.causes.calls import MANY_CALLS, NEW_CONNECTIONS, Hops
+from offload.causes.calls import MANY_CALLS, NEW_CONNECTIONS, NEW_PROCESSES, Children, Hops
 from offload.causes.execution import THREAD_HOPS
 from offload.engine.application import Collector, Steps
-from offload.engine.record import ClientPorts
+from offload.engine.record import ClientPorts, HostUse
 from tests.bench.analysis.test_pool_causes import causes, kinds, record
 
 HOPS = {
@@ -96,3 +96,32 @@ def test_connections_that_each_request_opens_are_a_cause_while_they_cost_cpu(
     [*named] = (cause for cause in found if cause.kind == NEW_CONNECTIONS)
     assert len(named) == (said is not None)
     assert all((said or "") in diagnosis.clause(cause, 25) for cause in named)
+
+
+# 600 requests: each starts a process.
+SPAWNING: dict[str, Any] = {
+    "cores_used": 1.8,
+    "cpu_s": 18.0,
+    "cpu_ms_per_request": 30.0,
+    "children_cpu_s": 12.0,
+    "host": HostUse(started=640),
+}
+
+
+def test_a_process_for_each_request_is_a_cause_with_its_cpu_time() -> None:
+    [cause] = [each for each in causes(**SPAWNING) if each.kind == NEW_PROCESSES]
+    assert (cause.value, cause.facts) == (0.667, Children(20.0))
+    assert "such processes use 20 ms of CPU a request, 67 %" in diagnosis.sentence(cause, 25)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"children_cpu_s": 5.0},  # less than CHILDREN
+        {"children_cpu_s": None},
+        {"host": HostUse(started=30)},  # a server that replaces its workers
+        {"cores_used": 0.3, "cpu_s": 3.0, "children_cpu_s": 2.0},  # they cost little
+    ],
+)
+def test_what_looks_like_a_process_for_each_request_is_not_named(values: dict[str, Any]) -> None:
+    assert NEW_PROCESSES not in kinds(**SPAWNING | values)

@@ -79,8 +79,6 @@ def test_what_is_reported_or_unknown_stays(start: Start) -> None:
     assert server_reports.with_gils({}) == {}
     reported = start("threads", "noop_sync").facts
     assert server_reports.with_gils(reported) is reported
-    forking = start("fork_per_request", "noop_sync").facts
-    assert server_reports.with_gils(forking) is forking
     ended = {"external_workers": "gunicorn", "server": "gunicorn_sync", "pid": 2**22, "port": 1}
     assert server_reports.with_gils(ended) is ended
 

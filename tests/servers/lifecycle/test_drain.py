@@ -16,19 +16,17 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 
 from offload.serving.lifecycle import drain
 from tests.servers.lifecycle.command_line import begin
 from tests.servers.lifecycle.short_timeout import SENDING
-from tests.waiting import is_running, read_line, wait_until
+from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
 
 CUT_OFF = 10.0  # s after a stop signal
 OF_UVICORN = ("uvicorn_h11", "uvicorn_httptools")
-OF_HTTP_SERVER = ("sync", "thread_per_request")
 UNDER_LOAD = ("loop", "prefork", *OF_UVICORN, "hypercorn", "waitress")
 LARGE = 'def large(): return "x" * 16_000_000\n'
 CLIENTS = 4
@@ -82,7 +80,7 @@ class Client(threading.Thread):
         return True
 
 
-@pytest.mark.parametrize("name", [*OF_HTTP_SERVER, *UNDER_LOAD])
+@pytest.mark.parametrize("name", ["sync", *UNDER_LOAD])
 def test_users_who_keep_sending_do_not_hold_the_drain(name: str) -> None:
     with serving(name, "noop_sync") as (process, port):
         clients = [Client(port) for _ in range(CLIENTS)]
@@ -104,7 +102,7 @@ def test_users_who_keep_sending_do_not_hold_the_drain(name: str) -> None:
 UNPRIVILEGED = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
 
 
-@pytest.mark.parametrize("name", [*OF_HTTP_SERVER, *UNDER_LOAD])
+@pytest.mark.parametrize("name", ["sync", *UNDER_LOAD])
 def test_no_client_that_connects_during_the_stop_is_reset(name: str) -> None:
     """It is answered, or refused when it tries again a second later."""
     for _ in range(3):
@@ -161,7 +159,7 @@ def test_a_client_that_ignores_the_end_of_its_connection_does_not_hold_the_drain
 
 
 @pytest.mark.parametrize("part", [b"", b"GET / HTTP/1.0\r\n"], ids=["idle", "half"])
-@pytest.mark.parametrize("name", ["sync", "thread_per_request", "loop"])
+@pytest.mark.parametrize("name", ["sync", "loop"])
 def test_a_connection_without_a_whole_request_does_not_hold_the_drain(
     name: str, part: bytes
 ) -> None:
@@ -169,31 +167,6 @@ def test_a_connection_without_a_whole_request_does_not_hold_the_drain(
         client.sendall(part)
         process.send_signal(signal.SIGTERM)
         began = time.monotonic()
-        assert process.wait(20) == 0
-        assert time.monotonic() - began < CUT_OFF / 2
-
-
-def test_children_without_a_whole_request_do_not_hold_the_drain_and_a_busy_one_finishes(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "holds.py").write_text(HOLDS)
-    task = f"{tmp_path}/holds.py:holds"
-    with (
-        serving("fork_per_request", task) as (process, port),
-        connected(port),
-        connected(port) as half,
-        connected(port) as client,
-    ):
-        half.sendall(b"GET / HTTP/1.0\r\n")
-        client.sendall(KEPT["HTTP/1.0"])
-        server = psutil.Process(process.pid)
-        assert wait_until(lambda: (tmp_path / "runs").exists() and len(server.children()) == 3)
-        children = server.children()
-        process.send_signal(signal.SIGTERM)
-        began = time.monotonic()
-        assert wait_until(lambda: sum(map(is_running, children)) == 1)
-        (tmp_path / "go").touch()
-        assert received(client, lambda _: False).endswith(b"\r\n\r\nok")
         assert process.wait(20) == 0
         assert time.monotonic() - began < CUT_OFF / 2
 

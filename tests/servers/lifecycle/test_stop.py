@@ -25,7 +25,7 @@ Alive = Callable[[], list[psutil.Process]]
 AtWork = Callable[..., tuple[server.Server, list[socket.socket]]]
 LAGS = [f"loop_lag_{name}_ms" for name in ("p50", "p99", "max")]
 # A new server may have a loop or none.
-WITHOUT_LOOP = {"sync", "thread_per_request", "waitress"}
+WITHOUT_LOOP = {"sync", "waitress"}
 WITH_LOOP = {
     *("loop", "threads", "processes", "pipes", "pebble", "dask", "interpreters", "anyio_threads"),
     *("starlette_threads", "hypercorn", "uvicorn_h11", "uvicorn_httptools", "fastapi_strawberry"),

@@ -36,10 +36,9 @@ FILES = 64  # open files of the server, of which it needs some itself
 WINDOW, BUSY = 1.5, 0.5  # s of a window, and of CPU time that a server without work does not use
 
 
-@pytest.mark.parametrize("name", ["loop", "threads", "thread_per_request"])
+@pytest.mark.parametrize("name", ["loop", "threads"])
 def test_connections_above_the_limit_of_open_files_wait_without_using_a_cpu(name: str) -> None:
-    more = {"SERVER_WORKERS": "100"}  # thread_per_request has a thread for each connection
-    process = begin(name, "noop_sync", "0", limit=f"--nofile={FILES}", **more)
+    process = begin(name, "noop_sync", "0", limit=f"--nofile={FILES}")
     try:
         port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
         server = psutil.Process(process.pid)

@@ -21,7 +21,7 @@ DROPPED = 8  # lengths of the listen queue whose connections may follow those in
 
 
 class Server(TCPServer):
-    """Accepts and handles connections in one thread; mix-ins may use other threads or processes."""
+    """Accepts and handles connections in one thread."""
 
     allow_reuse_address = True
 
@@ -125,11 +125,7 @@ class _Stopped(Exception):
 
 
 def serve(
-    task: str,
-    answer: Callable[[], responses.Answer],
-    port: int,
-    backlog: int,
-    server_class: type[Server] = Server,
+    task: str, answer: Callable[[], responses.Answer], port: int, backlog: int
 ) -> None:
     """Respond with `answer()` until a stop signal, then to the requests in the listen queue."""
     pool_workers.import_in_time(task)
@@ -141,7 +137,7 @@ def serve(
         def do_HEAD(self) -> None:
             self.do_GET()  # `respond` leaves the body out
 
-    class Stoppable(server_class):  # type: ignore[misc, valid-type]
+    class Stoppable(Server):
         def service_actions(self) -> None:
             """Run after each request and each poll. shutdown() would need another thread."""
             super().service_actions()

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import _thread
 import contextlib
-import ctypes
-import mmap
 import multiprocessing
 import os
 import shutil
@@ -36,24 +34,10 @@ class Stop:
 
     def __init__(self) -> None:
         self.has_drained = False
-        self._at = ctypes.c_double()  # 0 before the signal
+        self.at: float | None = None  # when the first signal arrived, by the monotonic clock
         self._callback: Callable[[], object] | None = None
         self._on_timeout: Callable[[], object] = lambda: None
         self._listens = False
-
-    @property
-    def at(self) -> float | None:
-        """When the first signal arrived, by the monotonic clock; None before it."""
-        return self._at.value or None
-
-    def share(self) -> None:
-        """Let processes that are forked from now on read `at` of this process.
-
-        Only for children that ignore the signals: a process that calls `listen` needs its own `at`.
-        """
-        before, self._at = self._at, ctypes.c_double.from_buffer(mmap.mmap(-1, 8))
-        if before.value:
-            self._at.value = before.value
 
     def listen(self, on_timeout: Callable[[], object]) -> None:
         """Handle both signals from now on, also while workers are starting.
@@ -100,11 +84,11 @@ class Stop:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = monotonic()
         if self.at is None:
-            self._at.value = now
+            self.at = now
             with contextlib.suppress(RuntimeError):  # no thread: a second signal ends it
                 _thread.start_new_thread(self._limit_drain, ())  # threading may hold its lock now
             self._call()
-        elif now - self._at.value > DUPLICATE:
+        elif now - self.at > DUPLICATE:
             exit_now(128 + number)
 
     def _limit_drain(self) -> None:

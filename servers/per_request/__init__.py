@@ -1,1 +1,0 @@
-"""A new thread or process for each request, which ends with it: there is no pool."""
