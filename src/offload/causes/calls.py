@@ -18,7 +18,8 @@ HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside other
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
 OPENED = 0.9  # connections, or processes, for each request
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
-CALLS = 20  # to others, for each request
+CALLS, CALLS_IN_TURN = 20, 10  # to others, for each request; the latter one after another
+IN_TURN = 1.5  # connections for each request inside: then its calls do not run at once
 KEPT = 0.5  # share of connections that live on
 CHILDREN = 0.3  # share of the CPU time in processes that a request starts
 
@@ -32,6 +33,13 @@ class Hops:
     """What a request hands over to threads: its body has so many `parts`."""
 
     parts: float
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Whether the calls of a request are one after another."""
+
+    are_in_turn: bool
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,20 @@ def find_many_calls(of: Figures) -> Cause | None:
     """Each request calls others many times, such as once for each row of a list (N+1)."""
     known = [each for record in of.records if (each := _calls(record)) is not None]
     calls = statistics.median(known) if known else 0.0
-    return None if calls < CALLS else Cause(MANY_CALLS, round(calls, 1), CALLS)
+    are_in_turn = _are_in_turn(of)
+    least = CALLS_IN_TURN if are_in_turn else CALLS
+    if calls < least:
+        return None
+    return Cause(MANY_CALLS, round(calls, 1), least, facts=Calls(are_in_turn))
+
+
+def _are_in_turn(of: Figures) -> bool:
+    """Whether requests use hardly more than one connection each, although several are inside."""
+    used, inside = [record.resources.ports.used for record in of.records], of.signs.concurrency
+    known = [each for each in used if each is not None]
+    if not known or inside is None or inside < 2 * of.processes:
+        return False
+    return statistics.median(known) <= IN_TURN * inside
 
 
 def _calls(record: Record) -> float | None:
@@ -158,7 +179,20 @@ def _remedy_thread_hops(cause: Cause) -> str:
 
 def _describe_many_calls(cause: Cause, _: int) -> str:
     calls = f"about {cause.value or 0.0:,.0f} times"
-    return f"each request calls a database or a service {calls}"
+    in_turn = ", one call after another" if _in_turn(cause) else ""
+    return f"each request calls a database or a service {calls}{in_turn}"
+
+
+def _remedy_many_calls(cause: Cause) -> str:
+    at_once = ", or calls at once (asyncio.gather)" if _in_turn(cause) else ""
+    return (
+        "fetch what a request needs in one call, such as by a join, a list of keys or a pipeline"
+        f"{at_once}; or keep what seldom changes"
+    )
+
+
+def _in_turn(cause: Cause) -> bool:
+    return isinstance(cause.facts, Calls) and cause.facts.are_in_turn
 
 
 def _describe_new_connections(cause: Cause, _: int) -> str:
@@ -192,8 +226,7 @@ RULES = (
         MANY_CALLS,
         find_many_calls,
         _describe_many_calls,
-        "fetch what a request needs in one call, such as by a join, a list of keys or a pipeline; "
-        "or keep what seldom changes",
+        _remedy_many_calls,
     ),
     Rule(
         NEW_PROCESSES,

@@ -328,6 +328,7 @@ def _resources(
             used.ports,
             calls_per_s=None if calls is None else round(calls, 3),
             kept=None if programs.kept is None else round(programs.kept, 3),
+            used=programs.used_connections,
         ),
     )
 

@@ -53,6 +53,7 @@ class ProgramSampler:
         self._segments: list[tuple[float, dict[int, tuple[int, int]]]] = []  # by inode
         self._outgoing: set[int] = set()  # at the last search, by inode
         self._kept: list[float] = []  # shares of the connections that were there before
+        self.used_connections: int | None = None  # to others, of those between two searches; most
         self.services: set[psutil.Process] = set()
         self.others: tuple[str, ...] = ()  # the busiest ones, once the load has ended
 
@@ -148,6 +149,10 @@ class ProgramSampler:
         if before or (self._segments and self._outgoing):
             fewest = max(1, min(len(before), len(self._outgoing)))  # a pool may still grow
             self._kept.append(len(before & self._outgoing) / fewest)
+        if self._segments:
+            last = self._segments[-1][1]
+            used = sum(segments != last.get(inode) for inode, segments in segments.items())
+            self.used_connections = max(used, self.used_connections or 0)
         self._segments.append((time.monotonic(), segments))
 
     def _find(self, members: Sequence[psutil.Process]) -> set[psutil.Process]:

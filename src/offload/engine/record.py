@@ -303,14 +303,16 @@ class ClientPorts:
     So many are `available` for each address, and so many closed connections were in `time_wait` at
     the peak, each of which may block a port. `opened` is the number of connections that clients of
     this network namespace opened in the window, including the load tool. `calls_per_s` is how often
-    the server sent something on its connections to others and had a response, and `kept` the share
-    of these connections that were there 0.8 s or 1.6 s later.
+    the server sent something on its connections to others and had a response, `used` the number of
+    these connections on which it did so within 0.8 s or 1.6 s, and `kept` the share of them that
+    were still there then.
     """
 
     available: int | None = None
     time_wait: int | None = None
     opened: int | None = None
     calls_per_s: float | None = None
+    used: int | None = None
     kept: float | None = None
 
     @property

@@ -65,8 +65,21 @@ def test_many_calls_of_each_request_are_a_cause() -> None:
     said = "each request calls a database or a service about 30 times"
     assert diagnosis.clause(cause, 25) == said
     for calls in (1190.0, None):
-        few = causes(ports=ClientPorts(calls_per_s=calls), rate=60.0, inside_s=0.1)
-        assert MANY_CALLS not in [each.kind for each in few]
+        assert MANY_CALLS not in kinds(ports=ClientPorts(calls_per_s=calls), rate=60.0, inside_s=0.1)
+
+
+# Of 60 requests/s for 0.42 s, 25 are inside.
+@pytest.mark.parametrize(
+    ("calls", "used", "is_named"),
+    [(720.0, 27, True), (720.0, 300, False), (720.0, None, False), (590.0, 27, False)],
+)
+def test_fewer_calls_are_a_cause_if_they_are_one_after_another(
+    calls: float, used: int | None, is_named: bool
+) -> None:
+    found = causes(ports=ClientPorts(calls_per_s=calls, used=used))
+    [*named] = (cause for cause in found if cause.kind == MANY_CALLS)
+    assert len(named) == is_named
+    assert all("12 times, one call after another" in diagnosis.clause(c, 25) for c in named)
 
 
 # 600 requests of 25 users: each opens a connection.

@@ -63,7 +63,7 @@ def test_the_cpu_time_of_a_called_service_is_counted() -> None:
 
 CALLER = """
 import socket, sys
-own = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+own, idle = (socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(2))
 print("connected", flush=True)
 for _ in sys.stdin:
     for _ in range(40):
@@ -95,7 +95,7 @@ def test_the_calls_of_a_server_are_counted_by_their_segments() -> None:
         found = ProgramSampler(client.pid)
         began = time.monotonic()
         found.update([psutil.Process(client.pid)])
-        assert (found.calls_per_s, found.kept) == (None, None)
+        assert (found.calls_per_s, found.kept, found.used_connections) == (None, None, None)
         assert client.stdin is not None
         client.stdin.write("\n")
         read_line(client.stdout)
@@ -105,6 +105,6 @@ def test_the_calls_of_a_server_are_counted_by_their_segments() -> None:
         for process in (client, service):
             process.kill()
             process.communicate(timeout=10)
-    assert found.kept == 1.0
+    assert (found.kept, found.used_connections) == (1.0, 1)
     # Its own time is shorter: it does not include the search for services.
     assert (found.calls_per_s or 0.0) * elapsed_s >= 40
