@@ -7,6 +7,7 @@ from offload.serving.protection import guards
 
 HTTP_SERVER = "Tornado"
 NUMBER = 2
+SERVES = "tornado"
 ALSO = {"2_group": "sleep_async_split"}
 
 

@@ -4,6 +4,8 @@ from offload.registry.entries import GuardSettings
 
 HTTP_SERVER = "Tornado"
 EXTERNAL_WORKERS = "tornado"
+SERVES = "tornado"
+IN_PROGRAM = "call tornado.process.fork_processes({processes}) after bind_sockets"
 
 
 def serve(

@@ -13,7 +13,7 @@ from tests.applications import APPS
 from tests.installed import require
 
 Serve = Callable[..., server.Server]
-OF_KIND = {kind: catalog.servers_of(kind) for kind in ("asgi", "wsgi")}
+OF_KIND = {kind: catalog.servers_of(kind) for kind in ("asgi", "wsgi", "tornado")}
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ async def app(scope, receive, send): pass
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("run_server:loop,app=shop:app", "loop runs tasks, not an application: use one of "),
+        ("run_server:threads,app=shop:app", "threads runs tasks, not an application: use one of "),
         ("run_server:hypercorn,noop_sync,app=shop:app", "app= and a task exclude each other"),
         ("run_server:hypercorn,app=1:app:2", "'1:app:2' does not name an application"),
         ("measure:app=shop:app", "no server given for app=: use one of granian_asgi"),

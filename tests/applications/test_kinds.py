@@ -133,7 +133,7 @@ def test_an_application_is_named_by_module_file_or_factory(name: str, kinds: lis
     ("name", "message"),
     [
         ("pure:ap", "no 'ap' in pure: did you mean app?"),
-        ("pure:number", "is neither an ASGI nor a WSGI application: it is an object of type int"),
+        ("pure:number", "is no application of ASGI, WSGI or Tornado: it is an object of type int"),
         ("pure:scope_only", r"it is a function with the parameters \(scope\): name a callable"),
         ("pure:create_app", r"if it creates the application, write app=pure:create_app\(\)"),
         ("pure:number()", "pure:number is an object of type int, not a factory"),
@@ -161,13 +161,14 @@ def test_a_server_of_the_other_kind_names_those_that_serve_it() -> None:
 
 
 def test_a_server_of_tasks_names_the_servers_of_applications() -> None:
-    with pytest.raises(UsageError, match=r"loop runs tasks, not an application: use one of gran"):
-        catalog.check_work(catalog.find_server("loop"), "app=pure:app")
-    catalog.check_work(catalog.find_server("loop"), "sleep_sync")
+    with pytest.raises(UsageError, match=r"threads runs tasks, not an application: use one of g"):
+        catalog.check_work(catalog.find_server("threads"), "app=pure:app")
+    catalog.check_work(catalog.find_server("threads"), "sleep_sync")
 
 
 def test_every_server_of_applications_is_of_one_of_the_kinds() -> None:
-    assert {entry.serves for entry in catalog.servers().values()} == {None, "asgi", "wsgi"}
+    found = {entry.serves for entry in catalog.servers().values()}
+    assert found == {None, "asgi", "wsgi", "tornado"}
 
 
 def test_a_case_of_an_application_has_the_command_that_serves_it() -> None:

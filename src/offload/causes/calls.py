@@ -16,7 +16,7 @@ from offload.units import counted, percent
 HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
-OPENED = 0.9  # connections, or processes, for each request
+OPENED, OPENED_IDLE = 0.9, 1.8  # connections, or processes, for each request; in an idle process
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
 CALLS, CALLS_IN_TURN = 20, 10  # to others, for each request; the latter one after another
 IN_TURN = 1.5  # connections for each request inside: then its calls do not run at once
@@ -56,7 +56,7 @@ def find_thread_hops(of: Figures) -> Cause | None:
     threads wait for long, the users do not saturate the hops.
     """
     known = [each for record in of.records if (each := _hops(record)) is not None]
-    if not of.is_asgi or not of.alone_s or not known:
+    if not of.has_loop or not of.alone_s or not known:
         return None
     hops, parts, cpu_s = (statistics.median(values) for values in zip(*known, strict=True))
     is_much = cpu_s > 0 and hops * HOP_S >= HOPS_SHARE * cpu_s
@@ -76,15 +76,15 @@ def _hops(record: Record) -> tuple[float, float, float] | None:
 
 
 def find_new_connections(of: Figures) -> Cause | None:
-    """Each request opens connections to what it calls, and the process is not idle.
+    """Each request opens connections to what it calls: several, or the process is not idle.
 
-    A connection costs CPU time, with TLS several ms.
+    A connection costs CPU time, with TLS several ms, and at least one round trip.
     """
     known = [each for record in of.records if (each := _opened(record)) is not None]
-    if not known or execution.is_idle(of):
+    least = OPENED_IDLE if execution.is_idle(of) else OPENED
+    if not known or (opened := statistics.median(known)) < least:
         return None
-    opened = statistics.median(known)
-    return None if opened < OPENED else Cause(NEW_CONNECTIONS, round(opened, 1), OPENED)
+    return Cause(NEW_CONNECTIONS, round(opened, 1), least)
 
 
 def _opened(record: Record) -> float | None:
@@ -148,11 +148,12 @@ def _children(record: Record) -> tuple[float, float] | None:
     None if it is unknown, or if requests start none: a server also replaces its workers.
     """
     used, completed = record.resources, record.result.completed
-    if used.children_cpu_s is None or not used.cpu_s or not completed:
+    if used.children_cpu_s is None or not used.cpu_ms_per_request or not completed:
         return None
     if (used.host.started or 0) < OPENED * completed:
         return None
-    return used.children_cpu_s / used.cpu_s, used.children_cpu_s / completed * 1000
+    children_ms = used.children_cpu_s / completed * 1000
+    return children_ms / used.cpu_ms_per_request, children_ms
 
 
 def _many_parts(cause: Cause) -> float | None:
@@ -201,11 +202,11 @@ def _describe_new_connections(cause: Cause, _: int) -> str:
 
 
 def _describe_new_processes(cause: Cause, _: int) -> str:
-    assert isinstance(cause.facts, Children)
-    return (
-        f"each request starts a process: such processes use {cause.facts.cpu_ms:.3g} ms of CPU a "
-        f"request, {percent(cause.value or 0.0)} of the server's CPU time"
-    )
+    share = f"{percent(cause.value or 0.0)} of the server's CPU time"
+    used = share
+    if isinstance(cause.facts, Children):
+        used = f"{cause.facts.cpu_ms:.3g} ms of CPU a request, {share}"
+    return f"each request starts a process: such processes use {used}"
 
 
 RULES = (

@@ -155,7 +155,7 @@ def _stations(record: Record, each: float) -> list[Station]:
     cpu_s = ((used.cores_used or 0.0) + queued) / processes / each
     cores = record.environment.get("cores")
     share = max(1.0, cores / processes) if isinstance(cores, int) else 1.0
-    if own.kind == "asgi" and max(own.threads.limiter.used or 0, own.threads.asyncio or 0) <= 1:
+    if own.has_loop and max(own.threads.limiter.used or 0, own.threads.asyncio or 0) <= 1:
         return [Station(cpu_s)]  # all requests run on one event loop
     if record.server.interpreter.get("gil_enabled") is False:
         return [Station(cpu_s, share)]

@@ -70,7 +70,7 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     and if the sampled stacks show the line. Requests in threads that hold the GIL delay the loop,
     too; this is a different cause.
     """
-    if not of.is_asgi or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
+    if not of.has_loop or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
         return None
     steps, route = of.blocking_steps, of.signs.loop_blocked_by
     run_s, after_s = of.signs.loop_blocked_by_s or 0.0, steps.after_s or 0.0
@@ -225,7 +225,7 @@ def find_thread_contention(of: Figures) -> Cause | None:
     wake up. Very short requests differ too much, and other programs may take the CPU.
     """
     threads = of.records[-1].server.workers if of.records else None
-    if of.is_asgi or of.processes > 1 or (threads or 1) == 1 or is_idle(of):
+    if of.has_loop or of.processes > 1 or (threads or 1) == 1 or is_idle(of):
         return None
     if not of.rate or not of.alone_s or of.alone_s < GIL_HELD_S:
         return None
@@ -362,7 +362,8 @@ RULES = (
         LOOP_BLOCKED,
         find_loop_blocked,
         _describe_loop_blocked,
-        "await what it waits for, or run it in a thread (a def route, or asyncio.to_thread)",
+        "await what it waits for, or run it in a thread: by asyncio.to_thread, or in FastAPI, "
+        "Starlette and Django as a def route",
         is_per_process=True,
         is_symptom_of=STOPPED,
     ),

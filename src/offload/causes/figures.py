@@ -51,7 +51,7 @@ def signs(record: Record) -> Signs | None:
     found = record.application
     if found.kind is None:
         return None
-    is_loop = found.kind == "asgi"
+    is_loop = found.has_loop
     known = [route for route in found.routes if is_loop and route.run_s is not None]
     blocking = max(known, key=_longest_s, default=None)
     limiter, cores = found.threads.limiter, record.environment.get("cores")
@@ -152,7 +152,7 @@ class Figures:
     threads_used: int | None
     loop_lag_s: float | None
     gil_enabled: bool | None
-    is_asgi: bool
+    has_loop: bool
     cores: int | None
     hottest: HotLine | None = None
     ceiling: Ceiling | None = None
@@ -214,7 +214,7 @@ def figures(records: Sequence[Record]) -> Figures | None:
         threads_used=median([r.application.threads.limiter.used for r in known]),
         loop_lag_s=median([_loop_lag_s(r) for r in known]),
         gil_enabled=None if enabled is None else bool(enabled),
-        is_asgi=last.application.kind == "asgi",
+        has_loop=last.application.has_loop,
         cores=cores if isinstance(cores, int) else None,
         hottest=next((r.who.lines[0] for r in reversed(known) if r.who and r.who.lines), None),
         ceiling=ceiling.find(known),

@@ -73,7 +73,7 @@ def find_blas_threads(of: Figures) -> Cause | None:
 def _calls_at_once(of: Figures) -> int | None:
     """Return how many requests a process computes at once; those on an event loop count as one."""
     own = of.records[-1].application
-    if not of.is_asgi:
+    if not of.has_loop:
         return own.inside_most
     return max(1, own.threads.limiter.used or 0, own.threads.asyncio or 0)
 

@@ -149,7 +149,7 @@ def _remedy(found: Victim, records: Sequence[Record], kinds: Collection[str]) ->
     last = records[-1]
     own, limiter = last.application, last.application.threads.limiter
     threads = (limiter.total or 0) * (own.processes or 1)
-    if own.kind == "asgi" and (limiter.full or 0.0) >= FULL and last.result.rate:
+    if own.has_loop and (limiter.full or 0.0) >= FULL and last.result.rate:
         queue_s = max(0.0, last.case.users - threads) / last.result.rate
         if (found.p50_s or 0.0) >= queue_s / 2:
             return (

@@ -311,7 +311,7 @@ class Failing:
 
 @dataclass(frozen=True)
 class Application:
-    """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
+    """The reports of the `processes` that serve a user's application of a `kind`: asgi, wsgi or tornado.
 
     `requests` is the number of requests whose times were measured, at most about 1,000 per second
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
@@ -332,6 +332,11 @@ class Application:
     memory: ProcessMemory = ProcessMemory()
     failing: Failing = Failing()
     beside: tuple[LightRoute, ...] = ()
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether its requests run on an event loop."""
+        return self.kind in ("asgi", "tornado")
 
 
 @dataclass(frozen=True)

@@ -218,9 +218,9 @@ def check_work(server: Entry, work: str) -> None:
 
 
 def servers_of(kind: str | None = None) -> list[str]:
-    """Return the servers that serve a user's application of a kind, asgi or wsgi (None: both)."""
+    """Return the servers that serve a user's application: asgi, wsgi, tornado (None: any)."""
     found = servers().values()
-    return [e.name for e in found if e.serves is not None and kind in (None, e.serves)]
+    return sorted(e.name for e in found if e.serves is not None and kind in (None, e.serves))
 
 
 def without_processes(server: Entry) -> UsageError:

@@ -82,7 +82,7 @@ class Entry:
 
     @property
     def serves(self) -> str | None:
-        """The kind of a user's application that a server serves, "asgi" or "wsgi"; else None."""
+        """The kind of a user's application that it serves: "asgi", "wsgi", "tornado"; else None."""
         kind = self.constants.get("SERVES")
         return kind if isinstance(kind, str) else None
 

@@ -1,6 +1,6 @@
-"""Print whether an application is ASGI or WSGI: python -m offload.serving.application_kind WORK.
+"""Print whether an application is ASGI, WSGI or Tornado's.
 
-The result is one line of JSON. TASK_PATH is the folder of its imports, as for servers. All output
+The command is python -m offload.serving.application_kind WORK. The result is one line of JSON. TASK_PATH is the folder of its imports, as for servers. All output
 of the application goes to stderr.
 """
 

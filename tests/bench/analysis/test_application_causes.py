@@ -75,7 +75,7 @@ IDLE = Figures(
     threads_used=0,
     loop_lag_s=0.0,
     gil_enabled=True,
-    is_asgi=True,
+    has_loop=True,
     cores=2,
     ceiling=Ceiling(102.0, USERS, 0.98, 1.0, 0.0),
 )
@@ -138,7 +138,7 @@ def test_a_route_that_fills_the_loop_blocks_it() -> None:
     brief = {"loop_blocked_by_s": 0.004, "gil_utilisation": 0.4}
     assert kinds(BLOCKED | brief, rate=200.0) == [NOTHING]
     assert kinds(BLOCKED, rate=5.0) == [NOTHING]  # the loop has time left
-    assert kinds(BLOCKED, rate=24.0, is_asgi=False) == [NOTHING]
+    assert kinds(BLOCKED, rate=24.0, has_loop=False) == [NOTHING]
 
 
 def test_a_loop_that_another_task_than_a_routes_blocks_is_late_while_the_process_is_idle() -> None:
@@ -263,7 +263,7 @@ def test_a_request_that_costs_more_in_every_window_grows() -> None:
 
 def test_threads_whose_requests_are_slower_together_hinder_each_other() -> None:
     many, one = (replace(RECORD, server=replace(RECORD.server, workers=n)) for n in (64, 1))
-    values: dict[str, Any] = {"is_asgi": False, "cores_used": 1.2, "alone_s": 0.04}
+    values: dict[str, Any] = {"has_loop": False, "cores_used": 1.2, "alone_s": 0.04}
     values["records"] = [many]
     [cause] = found(rate=11.0, **values)
     assert (cause.kind, cause.value) == (THREAD_CONTENTION, 0.44)
@@ -272,7 +272,7 @@ def test_threads_whose_requests_are_slower_together_hinder_each_other() -> None:
         "after another"
     )
     assert THREAD_CONTENTION not in kinds(rate=18.0, **values)
-    assert THREAD_CONTENTION not in kinds(rate=11.0, **values | {"is_asgi": True})
+    assert THREAD_CONTENTION not in kinds(rate=11.0, **values | {"has_loop": True})
     assert THREAD_CONTENTION not in kinds(rate=11.0, **values | {"cores_used": 0.3})
     assert THREAD_CONTENTION not in kinds(rate=110.0, **values | {"alone_s": 0.004})
     assert THREAD_CONTENTION not in kinds(rate=11.0, **values | {"records": [one]})

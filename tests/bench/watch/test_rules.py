@@ -74,7 +74,7 @@ def test_the_clause_has_the_line_and_the_other_loops() -> None:
     assert seen.sentence == (
         "Render (shop.py:12, route) blocks the event loop for 58 % of the time, and all other "
         "requests of pid 7 wait (and so of 2 other processes); await what it waits for, or run it "
-        "in a thread (a def route, or asyncio.to_thread)."
+        "in a thread: by asyncio.to_thread, or in FastAPI, Starlette and Django as a def route."
     )
     [seen] = diagnosis.find(Signs(loops=[LOOP]))
     assert seen.sentence.startswith(

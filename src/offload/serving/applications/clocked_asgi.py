@@ -58,9 +58,9 @@ class ClockedApplication:
             if request is None:
                 await self._application(scope, receive, send)
                 return
-            (cell.limiter or _watch(cell, self._application)).find()
+            (cell.limiter or watch(cell, self._application)).find()
             response = _Response(send, request)
-            await _Clocked(self._application(scope, receive, response.send), request)
+            await Clocked(self._application(scope, receive, response.send), request)
             route = _route(scope)
         except Exception as error:
             request_clock.note_error(error, request)
@@ -105,7 +105,7 @@ class ClockedApplication:
                 worker_ready.ready()
 
 
-class _Clocked:
+class Clocked:
     """Run an awaitable as `await` does, and add the time of each of its runs to a request."""
 
     def __init__(self, awaitable: Awaitable[None], request: Request) -> None:
@@ -132,7 +132,7 @@ class _Clocked:
                 step, value = steps.throw, error
 
 
-def _watch(cell: Cell, application: Any) -> thread_use.Watch:
+def watch(cell: Cell, application: Any) -> thread_use.Watch:
     """Sample the lag of this thread's event loop, and the use of threads and pools, from now on."""
     limiter = cell.limiter = thread_use.Watch()
     loop = asyncio.get_running_loop()

@@ -18,12 +18,14 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, Finish
 
 from offload import tasks
+from offload.errors import UsageError
+from offload.registry.catalog import is_application
 from offload.serving import health
 from offload.serving.applications import request_target, responses
 from offload.serving.lifecycle import drain, log, readiness
 from offload.serving.lifecycle.drain import ListeningSocket
 from offload.serving.lifecycle.stop_signal import exit_now, stop
-from offload.serving.metrics import loop_lag, probe
+from offload.serving.metrics import loop_lag, own_gil, probe
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools import pool_workers
 from offload.serving.pools.recovery import PoolUnavailable
@@ -59,7 +61,13 @@ def serve(
 def serve_on_loop(
     task: str, run: Run, port: int, backlog: int, protection: Protection = guards.NONE
 ) -> None:
-    """Serve like `serve`, for a `run` that blocks the event loop until the task awaits."""
+    """Serve like `serve`, for a `run` that blocks the event loop until the task awaits.
+
+    A user's application is served instead of `run`.
+    """
+    if is_application(task):
+        _run(_serve_application(task, port, backlog))
+        return
     pool_workers.import_in_time(task)
     # A `def` blocks the loop until it returns; an `async def` may or may not await.
     probe.facts["serial"] = not tasks.is_coroutine(task)
@@ -87,6 +95,13 @@ def serve_socket(
 ) -> None:
     """Respond to the requests of a socket that several processes share; `ready` is called first."""
     _run(_accept(run, listening, backlog, ready, protection, is_shared=True))
+
+
+def serve_application(
+    work: str, listening: ListeningSocket, backlog: int, ready: Callable[[], None]
+) -> None:
+    """Serve a user's application on a socket that several processes share."""
+    _run(_accept_for(work, listening, backlog, ready, is_shared=True))
 
 
 def _run(serving: Coroutine[Any, Any, None]) -> None:
@@ -278,6 +293,37 @@ async def _serve(
         await _accept(run, listening, backlog, ready, protection)
 
 
+async def _serve_application(work: str, port: int, backlog: int) -> None:
+    listening = listen(port, backlog)
+    ready = partial(readiness.announce, listening.getsockname()[1])
+    await _accept_for(work, listening, backlog, ready)
+
+
+async def _accept_for(
+    work: str,
+    listening: ListeningSocket,
+    backlog: int,
+    ready: Callable[[], None],
+    is_shared: bool = False,
+) -> None:
+    """Serve a user's application: its module is imported on the loop, which it may need."""
+    from offload.serving.applications import clocked_tornado  # here: tasks do not need its clocks
+    from offload.serving.metrics import request_clock
+
+    if limits.configured_hosts():
+        what = "allowed_hosts= is for tasks, and for applications of ASGI and WSGI"
+        raise UsageError(what, "name the hosts in the rules of the application")
+    own_gil.watch_gil()
+    probe.collect_on_request()
+    server = HTTPServer(clocked_tornado.create(work))
+
+    async def finish(quiet_s: float) -> None:
+        started, inside = request_clock.count_started, request_clock.count_inside
+        await drain.wait_until_quiet(started, lambda: inside() > 0, quiet_s)
+
+    await _serve_until_stopped(server, finish, listening, backlog, ready, is_shared)
+
+
 async def _accept(
     run: Run,
     listening: ListeningSocket,
@@ -289,22 +335,37 @@ async def _accept(
     log.redirect_loggers("tornado", "asyncio")
     requests = drain.Requests()
     server = _create_server(run, requests, protection, listening)
+    loop_lag.watch(asyncio.get_running_loop())
+    await _serve_until_stopped(server, requests.finish, listening, backlog, ready, is_shared)
+    if protection.guard is not None and protection.guard.stuck:
+        if not is_shared:
+            readiness.end()
+        exit_now(0)  # their requests were answered, and nothing else ends these tasks
+
+
+async def _serve_until_stopped(
+    server: HTTPServer,
+    finish: Callable[[float], Awaitable[None]],
+    listening: ListeningSocket,
+    backlog: int,
+    ready: Callable[[], None],
+    is_shared: bool,
+) -> None:
+    """Serve until a stop signal, then the connections in the listen queue.
+
+    `finish` waits until no request is in progress and none arrives for a time in s.
+    """
     server.add_sockets([listening])
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     stop.set_callback(lambda: loop.call_soon_threadsafe(stopped.set))
     ready()
-    loop_lag.watch(loop)
     await stopped.wait()
     handshake_s = drain.HANDSHAKE if is_shared else drain.refuse_new(listening)
     quiet_s = await drain.accept_waiting(listening, backlog, handshake_s)
     server.stop()
-    await requests.finish(drain.LATE_QUIET if is_shared else quiet_s)
+    await finish(drain.LATE_QUIET if is_shared else quiet_s)
     await server.close_all_connections()
-    if protection.guard is not None and protection.guard.stuck:
-        if not is_shared:
-            readiness.end()
-        exit_now(0)  # their requests were answered, and nothing else ends these tasks
 
 
 def _create_server(

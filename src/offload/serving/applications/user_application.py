@@ -1,10 +1,11 @@
-"""Import a user's application, and determine by its signature whether it is ASGI or WSGI."""
+"""Import a user's application, and determine whether it is ASGI, WSGI or Tornado's."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from types import ModuleType
@@ -15,8 +16,13 @@ from offload.registry import catalog
 from offload.registry.catalog import Spelling
 from offload.tasks import _user_module
 
-ASGI, WSGI = "asgi", "wsgi"
-TITLES = {ASGI: "an ASGI application", WSGI: "a WSGI application"}
+ASGI, WSGI, TORNADO = "asgi", "wsgi", "tornado"
+NAMES = {ASGI: "ASGI", WSGI: "WSGI", TORNADO: "Tornado"}
+TITLES = {
+    ASGI: "an ASGI application",
+    WSGI: "a WSGI application",
+    TORNADO: "an application of Tornado",
+}
 USUAL = ("application", "app")  # names to try if only a module is given
 DJANGO = {  # by kind: the setting that names the application, and the function that creates it
     ASGI: ("ASGI_APPLICATION", "django.core.asgi", "get_asgi_application"),
@@ -27,7 +33,7 @@ AnyApplication = Callable[..., Any]
 
 
 def load(work: str, kind: str) -> AnyApplication:
-    """Import the application `app=shop.web:app` for a server that serves a kind: asgi or wsgi.
+    """Import the application `app=shop.web:app` for a server that serves a kind.
 
     Raise UsageError with the reason in one line: the import failed, the name is missing, or the
     object is not an application, or is one of the other kind.
@@ -40,7 +46,7 @@ def load(work: str, kind: str) -> AnyApplication:
         return found
     name, other = work.removeprefix(catalog.PREFIX), known[0]
     servers = ", ".join(catalog.servers_of(other)) or "no server here"
-    what = f"{name} is {TITLES[other]}, and this server serves {kind.upper()}"
+    what = f"{name} is {TITLES[other]}, and this server serves {NAMES[kind]}"
     raise UsageError(what, f"use one of {servers}")
 
 
@@ -66,11 +72,13 @@ def name(work: str) -> str | None:
 
 
 def _kinds_of(found: Any, work: str) -> list[str]:
-    """Return the kinds of application that an object is; raise UsageError if it is neither."""
+    """Return the kinds of application that an object is; raise UsageError if it is none."""
+    if _is_of_tornado(found):
+        return [TORNADO]
     if known := [kind for kind in (ASGI, WSGI) if _accepts(found, kind)]:
         return known
     name = work.removeprefix(catalog.PREFIX)
-    what = f"{name} is neither an ASGI nor a WSGI application: it is {_description(found)}"
+    what = f"{name} is no application of ASGI, WSGI or Tornado: it is {_description(found)}"
     raise UsageError(what, _remedy(found, name))
 
 
@@ -138,6 +146,11 @@ def reason(error: BaseException) -> str:
     frames = [frame for frame in trace if not frame.filename.startswith("<")]
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}{place}"
+
+
+def _is_of_tornado(found: Any) -> bool:
+    web = sys.modules.get("tornado.web")  # without it, no object is one
+    return web is not None and isinstance(found, web.Application)
 
 
 def _accepts(found: Any, kind: str) -> bool:
@@ -221,4 +234,7 @@ def _remedy(found: Any, name: str) -> str:
                 return f"if it creates the application, write app={name}()"
         except (TypeError, ValueError):
             pass
-    return "name a callable (scope, receive, send) or (environ, start_response)"
+    return (
+        "name a callable (scope, receive, send) or (environ, start_response), or an object of "
+        "tornado.web.Application"
+    )

@@ -23,6 +23,7 @@ from typing import NoReturn
 
 from offload import prctl
 from offload.errors import StartError, UserError, kind_of
+from offload.registry.catalog import is_application
 from offload.registry.entries import GuardSettings
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
@@ -66,10 +67,16 @@ class Port:
 
 
 def serve(task: str, run: Run, port: Port, protection: Protection = guards.NONE) -> None:
-    """Serve until a stop signal; every process then finishes its accepted requests."""
+    """Serve until a stop signal; every process then finishes its accepted requests.
+
+    A user's application is served instead of `run`; each process imports it.
+    """
 
     def respond(listening: ListeningSocket, ready: Ready) -> None:
-        tornado_app.serve_socket(run, listening, port.backlog, ready, protection)
+        if is_application(task):
+            tornado_app.serve_application(task, listening, port.backlog, ready)
+        else:
+            tornado_app.serve_socket(run, listening, port.backlog, ready, protection)
 
     _serve(task, respond, port)
 
@@ -105,7 +112,8 @@ def serve_threads(
 
 
 def _serve(task: str, respond: Respond, port: Port) -> None:
-    pool_workers.import_in_time(task)
+    if not is_application(task):
+        pool_workers.import_in_time(task)
     with ExitStack() as stack:
         sockets = port.listen(stack)
         with _Parent(respond, sockets) as parent:

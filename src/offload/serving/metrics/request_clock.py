@@ -149,6 +149,11 @@ def count_inside() -> int:
     return sum(cell.inside for each in _cells if (cell := each()) is not None)
 
 
+def count_started() -> int:
+    """Return how many requests have entered the application."""
+    return sum(cell.started for each in _cells if (cell := each()) is not None)
+
+
 def _begin_period(now: float) -> None:
     """Set the share of requests to clock: all if the last period had few, else about MOST."""
     global _period_ends, _in_period, _share

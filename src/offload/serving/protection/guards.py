@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from offload import tasks
+from offload.errors import UsageError
+from offload.registry.catalog import is_application
 from offload.registry.entries import NO_PROTECTION, GuardSettings
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log
@@ -78,6 +80,8 @@ def protect_loop(
     A function that blocks the loop has a timeout only if the process is replaced when it ends.
     """
     known = settings or GuardSettings()
+    if is_application(task) and "yes" in (known.protect, known.health):
+        raise UsageError("protect= and health= are for tasks", "leave them out for app=")
     if known.protect == "no":
         return _protection(None, known)
     max_wait, seconds = known.max_wait, known.task_timeout

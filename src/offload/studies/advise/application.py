@@ -43,8 +43,10 @@ ORDER = (
     "gunicorn_gevent",
     "hypercorn",
     "uvicorn_h11",
+    "loop",
+    "prefork",
 )
-TITLES = {"asgi": "ASGI", "wsgi": "WSGI"}
+TITLES = {"asgi": "ASGI", "wsgi": "WSGI", "tornado": "Tornado"}
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
@@ -64,7 +66,7 @@ class WorkerMemory:
 
 @dataclass(frozen=True)
 class Application:
-    """An application: its kinds (asgi, wsgi), and its name in its module (None for Django).
+    """An application: its kinds (asgi, wsgi, tornado), and its name in its module (None for Django).
 
     `alone_s` is the response time of a single request. `causes` were found for one process, and
     `remaining` for the chosen set-up. `worker` is the memory of one of its processes, `preloaded`
@@ -146,6 +148,9 @@ class Application:
             yield f"With preload: {diagnosis.sentence(cause, self.users)}"
         if best.setup.processes > 1 and not catalog.find_server(best.setup.server).can_preload:
             yield f"{best.setup.server} cannot preload."
+        in_program = catalog.find_server(best.setup.server).constants.get("IN_PROGRAM")
+        if isinstance(in_program, str):
+            yield f"In your own program: {in_program.format(processes=best.setup.processes)}."
 
     def values(self) -> dict[str, Any]:
         """Return the values of its own in the JSON object."""

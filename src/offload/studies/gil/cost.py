@@ -119,6 +119,8 @@ def application_cases(work: str, workers: int, one: Case, processes: int = 1) ->
     if "wsgi" in found.kinds:
         sizes = {"workers": workers} | ({"processes": processes} if processes > 1 else {})
         first, second = ("gunicorn_gthread", sizes), ("gunicorn_sync", {"workers": total})
+    elif "tornado" in found.kinds:
+        first, second = ("prefork", {"processes": processes}), ("prefork", {"processes": total})
     elif processes > 1 and found.has_tokens:
         first = ("uvicorn_workers", {"processes": processes, "workers": workers})
         second = ("uvicorn_workers", {"processes": total, "workers": 1})

@@ -108,7 +108,7 @@ def values(result: GilCost) -> dict[str, object]:
 
 
 def _compared(result: GilCost) -> str:
-    if result.window.application.kind != "asgi":
+    if not result.window.application.has_loop:
         return "threads / processes"
     several = result.window.server.processes or 1
     one = "one process" if several == 1 else f"{several} processes"

@@ -322,7 +322,7 @@ def find_by_records(of: Signs) -> Iterator[Seen]:
         threads_used=None,
         loop_lag_s=None,
         gil_enabled=None,
-        is_asgi=False,
+        has_loop=False,
         cores=resource_limits.cpu_count(),
         records=[of.record],
     )

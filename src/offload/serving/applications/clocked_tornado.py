@@ -1,0 +1,71 @@
+"""Clocks around the handlers of a user's Tornado application, which run as before.
+
+Tornado runs the coroutine `RequestHandler._execute` for each request, and calls `log_request` of
+the application when its response is complete. Nothing else of the application is changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tornado.web import Application, RequestHandler
+from tornado.websocket import WebSocketHandler
+
+from offload.serving.applications import clocked_asgi, user_application
+from offload.serving.metrics import loop_lag, process_report, request_clock
+
+REQUEST = "_offload_request"  # the attribute of a handler that has its clocked request
+_execute: Any = RequestHandler._execute
+
+
+def create(work: str) -> Application:
+    """Import `app=shop.web:app` on the running loop; raise UsageError if it is not of Tornado."""
+    application = user_application.load(work, user_application.TORNADO)
+    assert isinstance(application, Application)
+    process_report.start(user_application.TORNADO, application)
+    RequestHandler._execute = _clocked  # type: ignore[method-assign]
+    log = application.log_request
+
+    def log_request(handler: RequestHandler) -> None:
+        request = getattr(handler, REQUEST, None)
+        if request is not None:
+            request.failed = handler.get_status() >= request_clock.FAILED
+            request.note_response()
+        log(handler)
+
+    application.log_request = log_request  # type: ignore[method-assign]
+    return application
+
+
+async def _clocked(handler: RequestHandler, *arguments: Any, **named: Any) -> None:
+    """Run a handler for a request as Tornado does, with clocks."""
+    if isinstance(handler, WebSocketHandler):  # this would be its whole connection
+        await _execute(handler, *arguments, **named)
+        return
+    loop_lag.note_request()
+    cell, request = request_clock.enter()
+    route = None
+    try:
+        if request is None:
+            await _execute(handler, *arguments, **named)
+            return
+        (cell.limiter or clocked_asgi.watch(cell, handler.application)).find()
+        setattr(handler, REQUEST, request)
+        await clocked_asgi.Clocked(_execute(handler, *arguments, **named), request)
+        route = _route(handler)
+    except Exception as error:
+        request_clock.note_error(error, request)
+        route = _route(handler)
+        raise
+    finally:
+        request_clock.leave(cell, request, route)
+
+
+def _route(handler: RequestHandler) -> str:
+    """Return the method and the path, in which {} stands for what the route's pattern captured."""
+    path = handler.request.path
+    captured = [*handler.path_args, *handler.path_kwargs.values()]
+    for value in captured:
+        if value:
+            path = path.replace(f"/{value}", "/{}", 1)
+    return f"{handler.request.method} {path}"
