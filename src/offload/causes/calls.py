@@ -1,4 +1,4 @@
-"""Causes in what requests do too often: hops to threads, connections, calls, new processes."""
+"""Causes in what requests do too often: hops to threads, layers, connections, calls, processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from offload.causes import execution
 from offload.causes.execution import THREAD_HOPS
-from offload.causes.figures import Figures
+from offload.causes.figures import Figures, median
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import Record
 from offload.units import counted, percent
@@ -21,11 +21,14 @@ WINDOW = 1.25  # requests for each user, from which those that do not end in the
 CALLS, CALLS_IN_TURN = 20, 10  # to others, for each request; the latter one after another
 IN_TURN = 1.5  # connections for each request inside: then its calls do not run at once
 KEPT = 0.5  # share of connections that live on
+LAYERS, LAYER_S = 3, 100e-6  # of BaseHTTPMiddleware; s of CPU for each, on Python 3.11
+LAYERS_SHARE = 1 / 3  # of the CPU time of a request
 CHILDREN = 0.3  # share of the CPU time in processes that a request starts
 
 NEW_CONNECTIONS = "new_connections"
 MANY_CALLS = "many_calls"
 NEW_PROCESSES = "new_processes"
+MIDDLEWARE_LAYERS = "middleware_layers"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,16 @@ def _hops(record: Record) -> tuple[float, float, float] | None:
     if not own.routes or own.threads.handovers is None or not completed or cpu_ms is None:
         return None
     return own.threads.handovers / completed, own.routes[0].steps.parts or 0.0, cpu_ms / 1000
+
+
+def find_middleware_layers(of: Figures) -> Cause | None:
+    """Layers of Starlette's BaseHTTPMiddleware take much of the CPU time of each request."""
+    layers = median([record.application.layers for record in of.records]) or 0
+    cpu_ms = median([record.resources.cpu_ms_per_request for record in of.records])
+    if layers < LAYERS or cpu_ms is None or execution.is_idle(of):
+        return None
+    is_much = layers * LAYER_S >= LAYERS_SHARE * cpu_ms / 1000
+    return Cause(MIDDLEWARE_LAYERS, layers, LAYERS) if is_much else None
 
 
 def find_new_connections(of: Figures) -> Cause | None:
@@ -209,7 +222,22 @@ def _describe_new_processes(cause: Cause, _: int) -> str:
     return f"each request starts a process: such processes use {used}"
 
 
+def _describe_middleware_layers(cause: Cause, _: int) -> str:
+    return (
+        f"each request passes through {counted(int(cause.value or 0), 'layer')} of Starlette's "
+        "BaseHTTPMiddleware, each of which starts a task and passes on the response: this takes "
+        "much of its CPU time"
+    )
+
+
 RULES = (
+    Rule(
+        MIDDLEWARE_LAYERS,
+        find_middleware_layers,
+        _describe_middleware_layers,
+        "write them as pure ASGI middleware, or as a single layer",
+        is_symptom_of=execution.STOPPED,
+    ),
     Rule(
         THREAD_HOPS,
         find_thread_hops,

@@ -7,10 +7,11 @@ import statistics
 from dataclasses import dataclass
 
 from offload.causes import who
-from offload.causes.figures import Figures
+from offload.causes.figures import Figures, median
 from offload.causes.gains import Switch
 from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
 from offload.causes.rules import Cause, Rule
+from offload.engine.application import HotLine
 from offload.engine.who import BLOCKS, HOLDS
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
@@ -31,6 +32,8 @@ SEVERAL = 1.5  # blocks of a request, from which their number is reported
 IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of its GIL
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 GROWN = 1.5  # CPU time of a request at the end of a window over that at its start
+STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
+STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block the loop
 TOGETHER = 0.7  # rate of requests together over that of one after another
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
@@ -39,6 +42,7 @@ BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/who.
 TOKENS, EXECUTOR_THREADS = "SERVER_TOKENS", "SERVER_EXECUTOR_THREADS"
 GIL_IMPORT = "gil_import"
 LOOP_BLOCKED = "loop_blocked"
+LOOP_STALLS = "loop_stalls"
 GIL_SATURATED = "gil_saturated"
 THREAD_LIMIT = "thread_limit"
 WAITS_ELSEWHERE = "waits_elsewhere"
@@ -92,6 +96,33 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     if blocks >= SEVERAL:
         run_s = (steps.blocked_s or 0.0) / blocks
     return _blocked_by(route, run_s, least_s, Blocks(context, blocks or None))
+
+
+def find_loop_stalls(of: Figures) -> Cause | None:
+    """The loop is blocked now and then for long: the rate hardly suffers, but response times do.
+
+    Requests that arrive together delay each other by at most the runs of all users' requests. A
+    line of the user that blocks the loop must be seen, as another program may stop the process.
+    """
+    if not of.has_loop or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
+        return None
+    lags = [record.tasks.loop_lag_p99_ms for record in of.records]
+    lag_s = (median(lags) or 0.0) / 1000
+    if lag_s < STALL_S or lag_s < STALL_RATIO * (of.loop_lag_s or 0.0):
+        return None
+    users = of.records[-1].case.users / of.processes
+    runs = [route.run_s or 0.0 for r in of.records for route in r.application.routes]
+    line = _blocking_line(of)
+    if line is None or lag_s < 2 * users * max(runs, default=0.0):
+        return None
+    return Cause(LOOP_STALLS, lag_s, STALL_S, line=line)
+
+
+def _blocking_line(of: Figures) -> HotLine | None:
+    """Return the line that blocks the loop most of the time, if it does so for STALL_SHARE."""
+    seen = [line for r in of.records if r.who for line in r.who.lines if line.doing == BLOCKS]
+    best = max(seen, key=lambda line: line.share, default=None)
+    return best if best is not None and best.share >= STALL_SHARE else None
 
 
 def _blocked_by(route: str | None, value_s: float, least_s: float, facts: Blocks) -> Cause:
@@ -285,6 +316,12 @@ def _describe_loop_blocked(cause: Cause, _: int) -> str:
     )
 
 
+def _describe_loop_stalls(cause: Cause, _: int) -> str:
+    late = f"for 1 % of the time it is {seconds(cause.value or 0.0)} late or more"
+    by = "" if cause.line is None else f", mostly in {who.place(cause.line)}"
+    return f"the event loop is blocked now and then: {late}{by}, and all requests wait meanwhile"
+
+
 def _describe_thread_limit(cause: Cause, users: int) -> str:
     return (
         f"all {cause.limit} threads of anyio, in which def routes run, are in use for "
@@ -368,6 +405,14 @@ RULES = (
         is_symptom_of=STOPPED,
     ),
     Rule(
+        LOOP_STALLS,
+        find_loop_stalls,
+        _describe_loop_stalls,
+        "run that in a process of its own, in parts that await in between, or less often; if "
+        "several requests do the same at once, let one do it for all",
+        is_symptom_of=STOPPED | {LOOP_BLOCKED, "collector"},
+    ),
+    Rule(
         GIL_SATURATED,
         find_gil_saturated,
         _describe_gil_saturated,
@@ -380,7 +425,7 @@ RULES = (
         _describe_thread_limit,
         _remedy_thread_limit,
         is_per_process=True,
-        is_symptom_of=STOPPED,
+        is_symptom_of=STOPPED | {WAITS_ELSEWHERE},
         switch=twice_the_threads,
     ),
     Rule(

@@ -168,7 +168,10 @@ def find_worker_fails(of: Figures) -> Cause | None:
 
 
 def _fails_since_a_moment(one: ProcessFailures) -> bool:
-    return ENOUGH <= one.failed < one.requests and (one.failing_s or 0.0) >= SOON_S
+    """Whether most failures are those of the time in which nothing else ended."""
+    failing = one.failing or 0
+    is_late = (one.failing_s or 0.0) >= SOON_S
+    return is_late and ENOUGH <= failing < one.requests and failing >= FAILS * one.failed
 
 
 def find_worker_ended(of: Figures) -> Cause | None:

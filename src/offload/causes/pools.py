@@ -47,7 +47,15 @@ DEFAULT_EXECUTOR = "default_executor"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 LOCKS = ("asyncio.Lock", "threading.Lock")
 QUEUES = ("queue.Queue", "asyncio.Queue")
-SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"  # as in metrics/pool_use.py
+# As in metrics/pool_use.py.
+SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
+CLIENT_OF_TORNADO = "tornado.httpclient.AsyncHTTPClient"
+REMEDIES: dict[str | None, str] = {  # by the name of a pool
+    SYNC_TO_ASYNC: "await, or use sync_to_async(..., thread_sensitive=False), which runs calls in "
+    "several threads, if they may run at once",
+    CLIENT_OF_TORNADO: "raise its number before the first client exists: "
+    "AsyncHTTPClient.configure(None, max_clients=100)",
+}
 UNITS = {THREADS: "thread", PROCESSES: "process"}
 
 
@@ -329,12 +337,7 @@ def _remedy_waits_elsewhere(cause: Cause) -> str:
     if not isinstance(cause.facts, PoolUse):
         which = "it" if cause.line is None else "what that line waits for"
         return f"find {which}: if each process has its own, enlarge it or run more processes"
-    if cause.facts.name == SYNC_TO_ASYNC:
-        return (
-            "await, or use sync_to_async(..., thread_sensitive=False), which runs calls in several "
-            "threads, if they may run at once"
-        )
-    return "enlarge that pool (each process has its own)"
+    return REMEDIES.get(cause.facts.name, "enlarge that pool (each process has its own)")
 
 
 def _waiting(cause: Cause) -> str:

@@ -41,10 +41,14 @@ def sentences(found: Who | None, named: Collection[HotLine | None] = ()) -> Iter
 
 def clause(line: HotLine) -> str:
     """Return a line, what its function is for the application, and what it does."""
-    context = "" if line.context in (None, "task") else f", {line.context}"
-    place = escaped(f"{line.function} ({line.file}:{line.line}{context})")
     does = CLAUSES.get(line.doing, "{share}").format(share=percent(line.share))
-    return f"{place} {does}"
+    return f"{place(line)} {does}"
+
+
+def place(line: HotLine) -> str:
+    """Return a line, and what its function is for the application."""
+    context = "" if line.context in (None, "task") else f", {line.context}"
+    return escaped(f"{line.function} ({line.file}:{line.line}{context})")
 
 
 def values(found: Who | None) -> dict[str, Any]:

@@ -134,13 +134,15 @@ class ProcessFailures:
     """The requests of one process whose times were measured, and how many of them failed.
 
     A request failed if it raised an exception, or its response was 500 or above. From `failing_s`
-    after the start of the window on, all of them failed; None if the last one did not fail.
+    after the start of the window on, all of them failed, `failing` ones; None if the last one did
+    not fail.
     """
 
     pid: int
     requests: int
     failed: int
     failing_s: float | None = None
+    failing: int | None = None
 
 
 @dataclass(frozen=True)
@@ -311,12 +313,15 @@ class Failing:
 
 @dataclass(frozen=True)
 class Application:
-    """The reports of the `processes` that serve a user's application of a `kind`: asgi, wsgi or tornado.
+    """The reports of the `processes` that serve a user's application of a `kind`.
+
+    The kinds are asgi, wsgi and tornado.
 
     `requests` is the number of requests whose times were measured, at most about 1,000 per second
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
     number of concurrent requests in one process. `times` has each process that served the main
-    route. `beside` are light routes that were measured under the same load; the means are without
+    route. `layers` is how many layers of Starlette's BaseHTTPMiddleware a request passes through.
+    `beside` are light routes that were measured under the same load; the means are without
     them. None is unknown.
     """
 
@@ -326,6 +331,7 @@ class Application:
     inside_s: float | None = None
     cpu_s: float | None = None
     inside_most: int | None = None
+    layers: int | None = None
     routes: tuple[Route, ...] = ()
     times: tuple[ProcessTimes, ...] = ()
     threads: Threads = Threads()

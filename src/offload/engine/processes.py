@@ -306,9 +306,9 @@ class ProcessTree:
     def counters(self) -> dict[str, float | None]:
         """Return counters of the resources used so far.
 
-        `cpu_s` is that of `cpu_s()`, and `children_s` its part of reaped children. Other counters are sums over all threads, including those
-        that have ended (Linux): their context switches, and `queued_s`, the time in which they
-        waited for a CPU.
+        `cpu_s` is that of `cpu_s()`, and `children_s` its part of reaped children. Other counters
+        are sums over all threads, including those that have ended (Linux): their context switches,
+        and `queued_s`, the time in which they waited for a CPU.
         """
         pids = [process.pid for process in self.members]
         voluntary, involuntary = self._switches.update(pids) or (None, None)

@@ -141,8 +141,8 @@ Workers = Annotated[int, option("workers", "number of threads, and of processes;
 Path = Annotated[str | None, option("path", "a folder from which your own task or application "
     "imports", REQUEST, arguments.folder)]
 App = Annotated[str, option("app", "your own ASGI, WSGI or Tornado application, served unchanged, "
-    "instead of a task: package.module:name, its factory as package.module:create_app(), or the settings "
-    "module of Django", REQUEST)]
+    "instead of a task: package.module:name, its factory as package.module:create_app(), or the "
+    "settings module of Django", REQUEST)]
 Pin = Annotated[str, option("pin", "yes: the load tool uses the last CPU and the server the "
     "others; or the CPUs of the server and of the tool, as 0-2/3", PLACEMENT)]
 

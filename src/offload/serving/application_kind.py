@@ -1,7 +1,8 @@
 """Print whether an application is ASGI, WSGI or Tornado's.
 
-The command is python -m offload.serving.application_kind WORK. The result is one line of JSON. TASK_PATH is the folder of its imports, as for servers. All output
-of the application goes to stderr.
+The command is python -m offload.serving.application_kind WORK. The result is one line of JSON.
+TASK_PATH is the folder of its imports, as for servers. All output of the application goes to
+stderr.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Seeded:
 ADVISED = (
     Seeded("starlette_blocked:app", "loop_blocked", ("starlette",)),
     Seeded("starlette_middleware:app", "loop_blocked", ("starlette",)),
-    Seeded("tornado_blocked:app", "loop_blocked", named="Quote.get"),
+    Seeded("tornado_blocked:app", "loop_blocked", named="GET /quote/{}"),
     Seeded("fastapi_mixed:app", "loop_blocked", ("fastapi",)),
     Seeded("fastapi_forty:app", "thread_limit", ("fastapi",), users=100),
     Seeded("fastapi_gil:app", "gil_saturated", ("fastapi",)),

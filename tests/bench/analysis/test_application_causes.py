@@ -302,7 +302,7 @@ def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
     assert "\x1b" not in diagnosis.sentence(Cause(LOOP_BLOCKED, 0.5, route=route), 100)
 
 
-SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}
+SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread", "tornado": "loop"}
 WSGI = ("flask_", "plain_pool", "numpy_", "seeded_site.wsgi")
 # The GIL is the limit only of a process that has the CPU for it, and a process that waits for a CPU
 # is not idle: then nothing else may run.
@@ -332,7 +332,8 @@ def test_the_seeded_cause_is_found_in_a_short_measurement(seeded: Seeded) -> Non
     for package in seeded.packages:
         pytest.importorskip(package, reason=lacks(package))
     is_wsgi = seeded.app.startswith(WSGI)
-    server = SERVER["wsgi" if is_wsgi else "asgi"]
+    is_tornado = seeded.app.startswith("tornado_")
+    server = SERVER["tornado" if is_tornado else "wsgi" if is_wsgi else "asgi"]
     require(server)
     settings = {"workers": seeded.users} if is_wsgi else {}
     request = Request(seeded.request)

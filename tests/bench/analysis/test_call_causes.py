@@ -8,10 +8,18 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis
-from offload.causes.calls import MANY_CALLS, NEW_CONNECTIONS, NEW_PROCESSES, Children, Hops
-from offload.causes.execution import THREAD_HOPS
-from offload.engine.application import Collector, Steps
+from offload.causes.calls import (
+    MANY_CALLS,
+    MIDDLEWARE_LAYERS,
+    NEW_CONNECTIONS,
+    NEW_PROCESSES,
+    Children,
+    Hops,
+)
+from offload.causes.execution import LOOP_STALLS, THREAD_HOPS
+from offload.engine.application import Collector, HotLine, Steps, Who
 from offload.engine.record import ClientPorts
+from offload.engine.who import AWAITS, BLOCKS
 from tests.bench.analysis.test_pool_causes import causes, kinds, record
 
 HOPS = {
@@ -65,7 +73,8 @@ def test_many_calls_of_each_request_are_a_cause() -> None:
     said = "each request calls a database or a service about 30 times"
     assert diagnosis.clause(cause, 25) == said
     for calls in (1190.0, None):
-        assert MANY_CALLS not in kinds(ports=ClientPorts(calls_per_s=calls), rate=60.0, inside_s=0.1)
+        few = ClientPorts(calls_per_s=calls)
+        assert MANY_CALLS not in kinds(ports=few, rate=60.0, inside_s=0.1)
 
 
 # Of 60 requests/s for 0.42 s, 25 are inside.
@@ -138,3 +147,40 @@ def test_a_process_for_each_request_is_a_cause_with_its_cpu_time() -> None:
 )
 def test_what_looks_like_a_process_for_each_request_is_not_named(values: dict[str, Any]) -> None:
     assert NEW_PROCESSES not in kinds(**SPAWNING | values)
+
+
+def layered(layers: int | None, **values: Any) -> list[str]:
+    busy = {"cores_used": 1.0, "cpu_ms_per_request": 1.2} | values
+    one = record(**busy)
+    own = replace(one.application, layers=layers)
+    return [cause.kind for cause in diagnosis.diagnose([replace(one, application=own)])]
+
+
+def test_layers_of_middleware_are_a_cause_while_they_take_much_of_the_cpu_time() -> None:
+    assert MIDDLEWARE_LAYERS in layered(6)
+    assert MIDDLEWARE_LAYERS not in layered(2)
+    assert MIDDLEWARE_LAYERS not in layered(None)
+    assert MIDDLEWARE_LAYERS not in layered(6, cpu_ms_per_request=2.0)  # the route takes most
+    assert MIDDLEWARE_LAYERS not in layered(6, cores_used=0.1)
+
+
+RECOMPUTES = HotLine("recompute", "league.py", 32, 0.14, BLOCKS, "asyncio task")
+LATE: dict[str, Any] = {"loop_lag_p50_ms": 0.1, "loop_lag_p99_ms": 96.0, "run_s": 0.0001}
+
+
+def late(line: HotLine | None = RECOMPUTES, **values: Any) -> list[Any]:
+    one = replace(record(**LATE | values), who=None if line is None else Who((line,)))
+    return [each for each in diagnosis.diagnose([one]) if each.kind == LOOP_STALLS]
+
+
+def test_a_loop_that_is_blocked_now_and_then_is_named_with_the_line() -> None:
+    [cause] = late()
+    assert (cause.value, cause.line) == (0.096, RECOMPUTES)
+    assert "96 ms late or more, mostly in recompute (league.py:32, asyncio task)" in (
+        diagnosis.sentence(cause, 25)
+    )
+    assert late(None) == []  # another program may have stopped the process
+    assert late(replace(RECOMPUTES, share=0.02)) == late(replace(RECOMPUTES, doing=AWAITS)) == []
+    assert late(loop_lag_p99_ms=40.0) == late(loop_lag_p99_ms=None) == []
+    assert late(loop_lag_p50_ms=20.0) == []  # it is always late
+    assert late(run_s=0.003) == []  # of 25 users whose requests arrive together

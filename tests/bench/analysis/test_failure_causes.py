@@ -117,8 +117,8 @@ def test_a_fork_beside_threads_explains_threads_that_wait_for_the_child() -> Non
 
 
 def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
-    def failing(failed: int, since_s: float | None) -> Record:
-        one = ProcessFailures(1, 100, failed, since_s)
+    def failing(failed: int, since_s: float | None, last: int | None = None) -> Record:
+        one = ProcessFailures(1, 100, failed, since_s, failed if last is None else last)
         own = Application("asgi", 1, failing=Failing(processes=(one,)))
         return changed(RECORD, application=own, completed=60, failed={"5xx": 40})
 
@@ -128,6 +128,8 @@ def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
     assert kinds(failing(40, None)) == [REQUESTS_FAIL]  # now and again
     assert kinds(failing(100, 0.0)) == [REQUESTS_FAIL]  # from the start
     assert kinds(failing(40, 0.01)) == [REQUESTS_FAIL]
+    assert kinds(failing(40, 1.8, last=2)) == [REQUESTS_FAIL]  # by chance the last ones
+    assert kinds(failing(40, 1.8, last=15)) == [REQUESTS_FAIL]
 
 
 def test_connections_of_the_server_to_itself_are_calls_of_itself() -> None:

@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from tornado.httpclient import AsyncHTTPClient
 
 from offload.causes import pools
 from offload.serving.metrics import pool_use
@@ -231,6 +232,26 @@ def test_the_connections_to_one_host_are_a_pool_of_aiohttp(module: ModuleType) -
 
     [pool] = asyncio.run(main())
     assert (pool["name"], pool["limit"], pool["waiting"]) == ("shop.session._connector", 2, 3)
+
+
+@pytest.mark.usefixtures("module")
+def test_the_client_of_tornado_is_a_pool_of_its_fetches() -> None:
+    async def main() -> list[dict[str, Any]]:
+        async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        async with await asyncio.start_server(accept, "127.0.0.1", 0) as silent:
+            host, port = silent.sockets[0].getsockname()
+            client = AsyncHTTPClient()
+            fetches = [client.fetch(f"http://{host}:{port}/") for _ in range(13)]
+            found = sample()
+            await asyncio.gather(*fetches, return_exceptions=True)
+            client.close()
+        return found
+
+    found = [pool for pool in asyncio.run(main()) if pool["kind"] == "client of Tornado"]
+    name = "tornado.httpclient.AsyncHTTPClient"
+    assert [(pool["name"], pool["limit"], pool["waiting"]) for pool in found] == [(name, 10, 3)]
 
 
 def test_a_pool_of_processes_is_found_by_its_variable(module: ModuleType) -> None:

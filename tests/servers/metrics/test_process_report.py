@@ -82,3 +82,16 @@ def query(pid: int, request: bytes) -> bytes:
         client.connect(process_report.name(pid))
         client.sendall(request)
         return client.recv(1 << 16)
+
+
+def test_layers_of_middleware_are_counted_inside_wrappers_too() -> None:
+    applications = pytest.importorskip("starlette.applications")
+    base = pytest.importorskip("starlette.middleware.base").BaseHTTPMiddleware
+    app = applications.Starlette()
+    assert process_report.count_layers(app) == 0
+    app.add_middleware(base, dispatch=print)
+    app.add_middleware(type("Timed", (base,), {}), dispatch=print)
+    app.add_middleware(type("Pure", (), {"__init__": lambda *_: None}))
+    assert process_report.count_layers(app) == 2
+    assert process_report.count_layers(base(app, dispatch=print)) == 3
+    assert process_report.count_layers(object()) == 0

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -54,3 +55,20 @@ def test_a_cost_grows_only_from_each_part_to_the_next() -> None:
     assert request_clock._growth([0.001] * 40 + [0.003] * 20) is None  # a disturbance at the end
     assert request_clock._growth(slope[:20]) is None  # too few
     assert request_clock._growth([math.nan] * 60) is None
+
+
+def test_the_last_requests_that_all_failed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_clock, "_samples", Samples(13))
+    monkeypatch.setattr(request_clock, "MOST", 10**9)
+
+    def end(*failed: bool) -> dict[str, Any]:
+        for is_failed in failed:
+            cell, request = request_clock.enter()
+            assert request is not None
+            request.failed = is_failed
+            request_clock.leave(cell, request, "GET /")
+        found: dict[str, Any] = request_clock.between(0.0, time.monotonic())["failures"]
+        return found
+
+    assert end(True, False)["failing"] is None
+    assert end(True, True, True)["failing"] == 3

@@ -145,7 +145,7 @@ def watch(cell: Cell, application: Any) -> thread_use.Watch:
         pool_use.sample(request_clock.count_inside(), loop, application)
 
     sample()
-    loop_lag.watch(loop, on_sample=sample)
+    loop_lag.watch(loop, on_sample=sample, count_inside=request_clock.count_inside)
     stalls.note_loop(loop)
     return limiter
 

@@ -23,7 +23,7 @@ def create(work: str) -> Application:
     application = user_application.load(work, user_application.TORNADO)
     assert isinstance(application, Application)
     process_report.start(user_application.TORNADO, application)
-    RequestHandler._execute = _clocked  # type: ignore[method-assign]
+    RequestHandler._execute = _clocked  # type: ignore[assignment,method-assign]
     log = application.log_request
 
     def log_request(handler: RequestHandler) -> None:

@@ -124,9 +124,7 @@ class _Stopped(Exception):
     """The stop signal has arrived."""
 
 
-def serve(
-    task: str, answer: Callable[[], responses.Answer], port: int, backlog: int
-) -> None:
+def serve(task: str, answer: Callable[[], responses.Answer], port: int, backlog: int) -> None:
     """Respond with `answer()` until a stop signal, then to the requests in the listen queue."""
     pool_workers.import_in_time(task)
 

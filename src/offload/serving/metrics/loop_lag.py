@@ -27,11 +27,15 @@ _requested = -math.inf  # when the last request came
 
 
 def watch(
-    loop: AbstractEventLoop, pauses: bool = True, on_sample: Callable[[], object] | None = None
+    loop: AbstractEventLoop,
+    pauses: bool = True,
+    on_sample: Callable[[], object] | None = None,
+    count_inside: Callable[[], int] = lambda: 0,
 ) -> None:
     """Sample the lag of a loop while it runs. With `pauses` the timer pauses without requests.
 
-    `on_sample` is called on the loop whenever the timer fires.
+    `on_sample` is called on the loop whenever the timer fires, and `count_inside` returns how many
+    requests have not ended: they may take long.
     """
     due = monotonic() + INTERVAL
 
@@ -43,7 +47,7 @@ def watch(
             _samples.add(due, now - due)
         if on_sample is not None:
             on_sample()
-        if pauses and now - _requested > QUIET:
+        if pauses and now - _requested > QUIET and not count_inside():
             _paused.append(resume)
             return
         due = now + INTERVAL  # not the old due time plus 10 ms: epoll waits for whole milliseconds

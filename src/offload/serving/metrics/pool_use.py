@@ -44,6 +44,8 @@ QUEUES = ("queue.Queue", "asyncio.Queue")
 PLAIN = (str, int, float, bytes, ModuleType, type(None))
 RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
+TORNADO = ("tornado.simple_httpclient", "SimpleAsyncHTTPClient")
+CLIENT = "tornado.httpclient.AsyncHTTPClient"
 DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
 
 Use = tuple[float, float, float]  # limit, in use, waiting; NaN is unknown
@@ -189,6 +191,10 @@ def _read_aiohttp(connector: Any) -> Use:
     return limit, used, waiting
 
 
+def _read_tornado(client: Any) -> Use:
+    return client.max_clients, len(client.active), len(client.queue)
+
+
 # By module and name of the class, or of one that it inherits from.
 READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Use]]] = {
     ("concurrent.futures.thread", THREADS): (THREADS, _read_threads),
@@ -207,6 +213,7 @@ READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Use]]] = {
     ("psycopg_pool.base", "BasePool"): ("pool of psycopg", _read_psycopg),
     ("asyncpg.pool", "Pool"): ("pool of asyncpg", _read_asyncpg),
     ("aiohttp.connector", "BaseConnector"): ("connector of aiohttp", _read_aiohttp),
+    TORNADO: ("client of Tornado", _read_tornado),
 }
 _readers: dict[type, tuple[str, Callable[[Any], Use]] | None] = {}
 
@@ -248,6 +255,7 @@ def _add_executors(loop: Any) -> None:
             known.append(executor)
             _add(executor)
     _name_executor_of_asgiref()
+    _add_clients_of_tornado()
     if loop is None:
         return
     default = getattr(loop, "_default_executor", None)
@@ -265,6 +273,16 @@ def _name_executor_of_asgiref() -> None:
     for pool in _pools:
         if single is not None and pool.thing() is single:
             pool.name = SYNC_TO_ASYNC
+
+
+def _add_clients_of_tornado() -> None:
+    """Add the clients that Tornado keeps for its loops: a handler has them only for a request."""
+    module, name = TORNADO
+    owner = getattr(sys.modules.get(module), name, type(None))
+    for kind in owner.__mro__:
+        for key, clients in [*vars(kind).items()]:
+            for client in [*clients.values()] if key.startswith("_async_client_dict_") else ():
+                _add(client, CLIENT)
 
 
 def _search(application: object) -> None:

@@ -114,6 +114,7 @@ def report(
         "blas": blas_threads.since(start),
         "collector": memory.collections_between(start, end),
         "malloc": memory.malloc_figures(),
+        "layers": count_layers(_application),
     }
     stall = stalls.report(end) if with_stacks else stalls.report_own_waits(end)
     if stall is not None:
@@ -176,6 +177,23 @@ def list_endpoints(application: Any, depth: int = 0) -> Iterator[tuple[str, str,
     inner = getattr(application, "app", None)
     if routes is None and inner is not None:  # a middleware around the application
         yield from list_endpoints(inner, depth + 1)
+
+
+def count_layers(application: Any) -> int:
+    """Return how many layers of Starlette's BaseHTTPMiddleware each request passes through."""
+    count = 0
+    for _ in range(DEEPEST):
+        added = getattr(application, "user_middleware", None)
+        kinds = [getattr(each, "cls", None) for each in added] if isinstance(added, list) else []
+        count += sum(map(_is_layer, [type(application), *kinds]))
+        if added is not None or (application := getattr(application, "app", None)) is None:
+            break
+    return count
+
+
+def _is_layer(kind: Any) -> bool:
+    names = [(each.__module__, each.__name__) for each in getattr(kind, "__mro__", ())]
+    return ("starlette.middleware.base", "BaseHTTPMiddleware") in names
 
 
 def _dependencies(dependant: Any, depth: int) -> Iterator[Any]:

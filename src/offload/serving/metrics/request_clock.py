@@ -240,7 +240,7 @@ def between(start: float, end: float) -> dict[str, Any]:
     their maximum. The CPU time is None if greenlets shared the thread. `cpu_growth` is the CPU time
     of the last fifth of requests over that of the first one, None if it did not grow from each
     fifth to the next. Without requests `routes` is empty. `failing_s` is the time in the window
-    from which on all requests failed; None if the last one did not fail.
+    from which on all requests failed, `failing` of them; None if the last one did not fail.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.copy().items()}  # threads add routes
@@ -254,18 +254,19 @@ def between(start: float, end: float) -> dict[str, Any]:
         "failures": {
             "requests": len(rows),
             "failed": sum(row[-1] > 0 for row in rows),
-            "failing_s": _failing_s(rows, start),
+            **_failing(rows, start),
         },
     }
 
 
-def _failing_s(rows: Sequence[Sequence[float]], start: float) -> float | None:
-    first = None
+def _failing(rows: Sequence[Sequence[float]], start: float) -> dict[str, float | None]:
+    count = 0
     for row in reversed(rows):
         if not row[-1]:
             break
-        first = row[0]
-    return None if first is None else round(first - start, 3)
+        count += 1
+    first_s = round(rows[-count][0] - start, 3) if count else None
+    return {"failing_s": first_s, "failing": count or None}
 
 
 def each(start: float, end: float) -> list[tuple[float, float]]:

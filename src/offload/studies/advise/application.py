@@ -66,11 +66,12 @@ class WorkerMemory:
 
 @dataclass(frozen=True)
 class Application:
-    """An application: its kinds (asgi, wsgi, tornado), and its name in its module (None for Django).
+    """An application: its kinds (asgi, wsgi, tornado), and its name in its module.
 
-    `alone_s` is the response time of a single request. `causes` were found for one process, and
-    `remaining` for the chosen set-up. `worker` is the memory of one of its processes, `preloaded`
-    the same with the application imported before the fork. `who` are the lines of one process.
+    The name is None for Django. `alone_s` is the response time of a single request. `causes` were
+    found for one process, and `remaining` for the chosen set-up. `worker` is the memory of one of
+    its processes, `preloaded` the same with the application imported before the fork. `who` are the
+    lines of one process.
     `gains` are those of switches that were measured with one process, by kind of cause.
     `preload_causes` are why its import before the fork does harm, or saves little. `probe` is the
     record of one process, and `advised` are those of the windows of the chosen set-up.
