@@ -250,6 +250,7 @@ RULES = (
         _describe_new_connections,
         "use one session, client or pool of connections for all requests of a process: it keeps "
         "connections and uses them again",
+        is_symptom_of=frozenset({execution.WAITS_ELSEWHERE}),
     ),
     Rule(
         MANY_CALLS,

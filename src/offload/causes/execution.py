@@ -31,7 +31,7 @@ BODY = 0.5  # part of the time on the loop from which it is called that of the r
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
 IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of its GIL
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
-GROWN = 1.5  # CPU time of a request at the end of a window over that at its start
+GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
 STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
 STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block the loop
 TOGETHER = 0.7  # rate of requests together over that of one after another
@@ -101,8 +101,8 @@ def find_loop_blocked(of: Figures) -> Cause | None:
 def find_loop_stalls(of: Figures) -> Cause | None:
     """The loop is blocked now and then for long: the rate hardly suffers, but response times do.
 
-    Requests that arrive together delay each other by at most the runs of all users' requests. A
-    line of the user that blocks the loop must be seen, as another program may stop the process.
+    Requests that arrive together delay each other by at most the time of all users' requests on the
+    loop. A line of the user that blocks it must be seen, as another program may stop the process.
     """
     if not of.has_loop or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
         return None
@@ -112,8 +112,9 @@ def find_loop_stalls(of: Figures) -> Cause | None:
         return None
     users = of.records[-1].case.users / of.processes
     runs = [route.run_s or 0.0 for r in of.records for route in r.application.routes]
+    runs += [(r.resources.cpu_ms_per_request or 0.0) / 1000 for r in of.records]
     line = _blocking_line(of)
-    if line is None or lag_s < 2 * users * max(runs, default=0.0):
+    if line is None or lag_s < 2 * users * max(runs):
         return None
     return Cause(LOOP_STALLS, lag_s, STALL_S, line=line)
 
@@ -410,7 +411,7 @@ RULES = (
         _describe_loop_stalls,
         "run that in a process of its own, in parts that await in between, or less often; if "
         "several requests do the same at once, let one do it for all",
-        is_symptom_of=STOPPED | {LOOP_BLOCKED, "collector"},
+        is_symptom_of=STOPPED | {LOOP_BLOCKED, GIL_SATURATED, "collector"},
     ),
     Rule(
         GIL_SATURATED,

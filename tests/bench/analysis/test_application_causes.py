@@ -256,7 +256,7 @@ def test_a_request_that_costs_more_in_every_window_grows() -> None:
     [cause] = found(records=windows(1.9, 2.1), cores_used=0.6)
     assert (cause.kind, cause.value, cause.route) == (COST_GROWS, 2.0, "GET /a")
     assert "Requests of GET /a cost more and more" in diagnosis.sentence(cause, 25)
-    assert kinds(records=windows(1.4, 1.4), cores_used=0.6) == [NOTHING]
+    assert kinds(records=windows(1.3, 1.3), cores_used=0.6) == [NOTHING]
     assert kinds(records=windows(2.0, None), cores_used=0.6) == [NOTHING]  # noise, or a first use
     assert kinds(records=windows(2.0, 2.0), cores_used=0.4) == [NOTHING]
 
