@@ -47,7 +47,7 @@ def test_only_responses_in_time_count_and_the_best_setting_is_named() -> None:
         )
         for case_index, found in times.items()
     ]
-    assert evidence(cases, records, leaks=False) == []  # they are no rates of the race
+    assert evidence(cases, records, costs=None) == []  # they are no rates of the race
     found = overload.read_overloads(SETUP, cases, records)
     assert [each.goodput for each in found] == [100.0, 0.0, 200.0]
     assert found[2].failed == pytest.approx(1 / 3)

@@ -6,8 +6,15 @@ import pytest
 
 from offload.engine.record import LONG, WINDOW
 from offload.studies.advise import answer
+from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import THREADS, Latency, Setup
-from offload.studies.advise.result import ALONE, case_of, evidence, leak_mib
+from offload.studies.advise.result import (
+    ALONE,
+    case_of,
+    confirmed_leak_mib,
+    evidence,
+    leak_mib,
+)
 from offload.suites import Case
 from tests.records import new_record
 
@@ -36,7 +43,7 @@ def test_one_process_alone_and_a_preloaded_application_are_no_candidates() -> No
             (2, LONG, None),
         )
     ]
-    [found] = evidence(cases, records, leaks=False)
+    [found] = evidence(cases, records, costs=None)
     assert found.setup == RACED
     assert [*found.rates.values()] == [101.0, 102.0]
     assert found.problem is None
@@ -48,9 +55,9 @@ def test_a_brief_race_counts_one_process_alone_if_it_was_not_repeated() -> None:
         new_record(cases[index], "run", kind=WINDOW, case_index=index, round=number, rate=rate)
         for index, number, rate in ((0, ALONE, 1.0), (1, 1, 2.0), (0, 1, 1.5))
     )
-    rates = {e.setup: e.capacity for e in evidence(cases, [alone, raced], False, is_brief=True)}
+    rates = {e.setup: e.capacity for e in evidence(cases, [alone, raced], None, is_brief=True)}
     assert rates == {ALONE_SETUP: 1.0, RACED: 2.0}
-    found = evidence(cases, [alone, raced, repeated], False, is_brief=True)
+    found = evidence(cases, [alone, raced, repeated], None, is_brief=True)
     assert {e.setup: e.capacity for e in found} == {ALONE_SETUP: 1.5, RACED: 2.0}
 
 
@@ -84,7 +91,7 @@ def test_memory_that_grows_steadily_with_requests_is_a_leak(
         for rate in (50.0, 100.0)
     ]
     assert leak_mib(records) == (None if leak is None else pytest.approx(leak))
-    [found] = evidence([case], records, leaks=False)
+    [found] = evidence([case], records, costs=None)
     assert found.memory_mib == (max(sizes) if leak is None else None)
 
 
@@ -117,6 +124,30 @@ def test_a_percentile_that_differs_between_loads_has_its_range() -> None:
     assert answer._latency(known) == "p99 is 50 ms"
     varies = Latency(100.0, 0.95, 0.05, 0.03, 0.06)
     assert answer._latency(varies) == "p95 is 50 ms (30 ms to 60 ms)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "is_leak"),
+    [
+        (WINDOW, (55.0, 52.0), True),  # of 300 requests 30 MiB
+        (WINDOW, (55.0, 44.0), False),
+        (LONG, (55.0, 58.0), False),  # the same server: of 600 requests 60 MiB
+        (LONG, (55.0, 85.0), True),
+        (LONG, (None, None), True),
+    ],
+)
+def test_a_leak_of_a_function_alone_is_refuted_by_a_server_that_stays_smaller(
+    kind: str, sizes: tuple[float | None, ...], is_leak: bool
+) -> None:
+    case = case_of(RACED, CASE, 8)
+    records = [
+        new_record(case, "run", kind=kind, case_index=0, completed=300, rate=1.0, whole_mib=size)
+        for size in sizes
+    ]
+    costs = Costs({}, 2.0, False, process_mib=30.0, leak_mib=0.1)
+    assert confirmed_leak_mib(costs, records) == (0.1 if is_leak else None)
+    [found] = evidence([case], records, costs)
+    assert (found.memory_mib is None) == (is_leak or sizes[0] is None)
 
 
 def test_the_buffers_of_threads_are_no_leak() -> None:

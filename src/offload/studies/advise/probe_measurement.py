@@ -48,6 +48,7 @@ MOST_THREADS = 64
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 LEAST_LEAK_MIB = 0.1  # growth per call from which a smaller growth may be a leak; a guess
 LARGE_MIB = 256.0  # growth that is not measured again: it would use up the memory
+CONFIRMED = 2  # measurements in which a leak must go on
 STEADY = 0.5  # share of the growth per call that goes on if it is a leak; a guess
 LOADED_S = 20.0  # s of load of one server in a race
 FASTEST_S = 0.5e-3  # s of a request to a function that returns at once
@@ -210,7 +211,8 @@ def _leak(
 ) -> float | None:
     """Return the growth per call in MiB; 0 if caches may explain it, and None if it is unknown.
 
-    Growth is measured once more: a leak goes on, while caches and the memory of libraries are full.
+    Growth is measured again, twice: a leak goes on, while caches and the memory of libraries are
+    full at some time.
     """
     if before is None or after is None:
         return None
@@ -219,11 +221,13 @@ def _leak(
         return 0.0
     if growth >= LARGE_MIB:
         return growth / calls
-    more = int(request(child, ALONE, 1, ALONE_S, ALONE_MARGIN_S)["done"])
-    later = memory_mib(child.pid)
-    if later is None or later - after < STEADY * more * growth / calls:
-        return 0.0
-    return (later - after) / more
+    for _ in range(CONFIRMED):
+        more = int(request(child, ALONE, 1, ALONE_S, ALONE_MARGIN_S)["done"])
+        later = memory_mib(child.pid)
+        if later is None or later - after < STEADY * more * growth / calls:
+            return 0.0
+        growth, calls, after = later - after, more, later
+    return growth / calls
 
 
 def _check_leak(case: Case, call: Call, leak_mib: float | None, most_mib: float | None) -> None:

@@ -209,8 +209,7 @@ class Race:
 
     def evidence(self) -> list[Evidence]:
         """Return what the records so far say of each set-up."""
-        leaks = self.costs is not None and bool(self.costs.leak_mib)
-        return evidence(self.cases, self.records, leaks, self.is_brief)
+        return evidence(self.cases, self.records, self.costs, self.is_brief)
 
     def _case_index(self, setup: Setup) -> int:
         if setup not in self.users:

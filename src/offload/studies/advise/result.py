@@ -11,6 +11,7 @@ from offload.causes.gains import Gain, Switch, estimate_gain
 from offload.engine.record import LONG, WINDOW, Memory, Record
 from offload.loads.engine import figures
 from offload.registry import catalog
+from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import (
     LOOPS,
     MOST_FAILED,
@@ -122,7 +123,10 @@ def preloads(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> 
 
 
 def evidence(
-    cases: Sequence[Case], records: Sequence[Record], leaks: bool, is_brief: bool = False
+    cases: Sequence[Case],
+    records: Sequence[Record],
+    costs: Costs | None,
+    is_brief: bool = False,
 ) -> list[Evidence]:
     """Return what the records say of each set-up; of several cases the one with most users.
 
@@ -140,8 +144,28 @@ def evidence(
             if is_brief and alone:
                 newest.setdefault(setup, alone)
     found = [_evidence(setup, of) for setup, of in newest.items()]
-    has_leak = leaks or leak_mib(records) is not None
-    return [replace(each, memory_mib=None) for each in found] if has_leak else found
+    leaks = confirmed_leak_mib(costs, records) is not None
+    return [replace(each, memory_mib=None) for each in found] if leaks else found
+
+
+def confirmed_leak_mib(costs: Costs | None, records: Sequence[Record]) -> float | None:
+    """Return the growth of the memory by each request; None if there is none, or it is unknown.
+
+    That of a few calls alone does not count if a server that ran more of them stayed smaller: the
+    memory of a library, such as BLAS or libxml2, also grows during its first calls.
+    """
+    alone_mib = None if costs is None else costs.leak_mib
+    if costs is not None and alone_mib:
+        served: dict[tuple[object, ...], int] = {}  # by loads of the same server
+        for each in records:
+            whole_mib, requests = each.resources.memory.whole_mib, each.result.completed or 0
+            if each.trial.kind == LONG:
+                key = (each.trial.case_index, each.case.seconds)
+                requests = served[key] = served.get(key, 0) + requests
+            grown_mib = None if whole_mib is None else whole_mib - costs.process_mib
+            if grown_mib is not None and grown_mib < STEADY * alone_mib * requests:
+                return leak_mib(records)
+    return alone_mib or leak_mib(records)
 
 
 def leak_mib(records: Sequence[Record]) -> float | None:

@@ -266,7 +266,7 @@ def answer(
     """Return the answer that records show; raise RunError if no set-up worked."""
     subject = _subject(saved, plan.cases, records)
     brief = is_brief(subject.alone_s, saved.question)
-    found = result.evidence(plan.cases, records, bool(subject.costs.leak_mib), brief)
+    found = result.evidence(plan.cases, records, subject.costs, brief)
     choice = choose(saved.question, found, subject.costs.blocks_s)
     if choice is None:
         problem = next((each.problem for each in found if each.problem), "there are no records")
@@ -277,7 +277,7 @@ def answer(
         subject = application.add_shared(subject, found)
     windows = [each for each in records if each.trial.kind == WINDOW]
     disturbed = find_disturbance(windows, ())
-    leak_mib = subject.costs.leak_mib or result.leak_mib(records)
+    leak_mib = result.confirmed_leak_mib(subject.costs, records)
     prior = Prior(replace(subject.costs, leak_mib=leak_mib), saved.question)
     return Answer(
         prior,
