@@ -10,9 +10,9 @@ from offload import resource_limits
 from offload.studies.advise import answer, costs, study
 from offload.studies.advise.costs import Cost, Costs
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Question, Setup
-from offload.studies.advise.function import SERVERS
+from offload.studies.advise.function import SERVERS, Function
 from offload.studies.advise.prior import MOST_CANDIDATES, Prior
-from offload.studies.advise.probe import LOOP, Point, Probe
+from offload.studies.advise.probe import LOOP, PROCESSES, Point, Probe
 from offload.studies.advise.probe import THREADS as IN_THREADS
 from offload.suites import Case
 from tests.studies.advise.probes import probe
@@ -44,6 +44,39 @@ def test_a_rate_beyond_all_bounds_is_told_before_the_race() -> None:
         told = study.describe_excessive_rate(found, found.candidates(SERVERS))
         assert (told is not None) is is_told
     assert "/s, not 1,000,000/s: the answer will be how many machines" in (told or "")
+
+
+def in_processes(wall_s: float, cpu_s: float, queued_s: float = 0.0) -> Probe:
+    """Return the probe of a call of 36 ms, 4 ms of them CPU, of which two processes run calls."""
+    known = probe(0.032, 0.004, hold=0.1)
+    others = [each for each in known.points if each.kind != PROCESSES]
+    found = Point(PROCESSES, 2, 2 / wall_s, wall_s, cpu_s, queued_s, 0.0, 2, 15.0)
+    return replace(known, points=(*others, found))
+
+
+def test_processes_that_wait_for_each_other_get_few_slots() -> None:
+    waits = in_processes(0.071, 0.004)
+    setups = prior(waits).candidates(SERVERS)
+    assert max(each.slots or 0 for each in setups) <= 2
+    [threads, *_] = (each for each in setups if each.kind == THREADS)
+    assert prior(waits).limit(threads) == "shared"
+    found = Evidence(threads, {1: 28.0})
+    assert "several processes wait for each other" in answer.limit_in_words(found, prior(waits))
+    for alike in (
+        in_processes(0.037, 0.004),
+        in_processes(0.071, 0.038),  # it computes
+        in_processes(0.071, 0.004, 0.03),  # it waits for a CPU
+    ):
+        assert max(each.slots or 0 for each in prior(alike).candidates(SERVERS)) > 8
+
+
+@pytest.mark.parametrize(("cpu_s", "is_told"), [(0.0132, True), (0.0075, False)])
+def test_a_call_in_threads_of_its_own_is_told_with_a_variable(cpu_s: float, is_told: bool) -> None:
+    known = probe(0.0, 0.0069)
+    known = replace(known, call=replace(known.call, cpu_s=cpu_s))
+    best = Evidence(Setup("threads", THREADS, 1, 1), {1: 100.0})
+    notes = " ".join(Function(known).notes(best))
+    assert ("OMP_NUM_THREADS=1" in notes) is is_told
 
 
 def test_a_coroutine_that_awaits_gets_loops_and_no_threads() -> None:

@@ -383,6 +383,8 @@ def limit_in_words(found: Evidence, prior: Prior) -> str:
         "serial": "the event loop" if setup.kind == LOOPS else shared,
         "slots": f"its {counted(setup.slots or 0, 'slot')}: each holds a call while it waits",
         "users": f"the {question.users} users: each waits for one response at a time",
+        "shared": "outside: several processes wait for each other, such as for a lock of a file, a "
+        "row of a database or a service; hold it for less of a call",
     }
     if setup.kind == POOL and name == "serial":
         limits["serial"] = "the one process in front of the pool"

@@ -19,6 +19,9 @@ PYTHON_S = 0.02  # duration of fixed work in Python on the machine of these valu
 PROCESS_MIB = 20.0  # of a process whose memory is unknown
 OWN_LIMIT = 0.9  # share of the bound by the CPU, below which one process limits its own rate
 IN_PROBE = 0.5  # the same share for threads of the probe, which also wait for the GIL; a guess
+# Several processes wait for each other if their calls wait so many times as long as one alone, and
+# their rate is less than this share of that of as many calls alone; guesses.
+WAITS_LONGER, TOGETHER = 1.5, 0.75
 LEAST_S = 1e-6
 PROBE_USERS = 64  # calls or requests at once from which costs are found, without users=
 
@@ -46,7 +49,8 @@ class Costs:
     `fails_in_processes` says the same of several processes. `blocks_s` is the time in s for which a
     request blocks an event loop. `process_mib` is the memory of a process, `call_mib` that of a
     request in progress, and `leak_mib` the growth by each request, if that is known. `limit_mib` is
-    the memory that may be used.
+    the memory that may be used. `shared_rate` are the requests/s of something that all processes
+    share, such as a lock of a file; None if several processes do not wait for each other.
     """
 
     of: Mapping[str, Cost]
@@ -59,6 +63,7 @@ class Costs:
     call_mib: float = 0.0
     leak_mib: float | None = None
     limit_mib: float | None = None
+    shared_rate: float | None = None
 
 
 def estimate_from_probe(probe: Probe) -> Costs:
@@ -87,7 +92,19 @@ def estimate_from_probe(probe: Probe) -> Costs:
         max(in_threads, default=0.0),
         probe.leak_mib,
         probe.limit_mib,
+        _shared_rate(probe),
     )
+
+
+def _shared_rate(probe: Probe) -> float | None:
+    """Return the rate of several processes if they wait for each other, not for a CPU."""
+    found = [each for each in probe.select_points(probes.PROCESSES) if each.count > 1]
+    if not found:
+        return None
+    most, call = found[-1], probe.call
+    wait_s = most.wall_s - most.cpu_s - most.queued_s
+    waits = wait_s > WAITS_LONGER * max(call.wait_s, LEAST_S) and wait_s > most.wall_s / 2
+    return most.rate if waits and most.rate < TOGETHER * most.count / call.wall_s else None
 
 
 def _own_limit_s(probe: Probe, wall_s: float) -> float:

@@ -22,6 +22,9 @@ from offload.units import percent, seconds
 
 SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes")
 
+OWN_THREADS = (
+    1.25  # CPU time of a call over its time, if it computes in threads of its own; a guess
+)
 BESIDE = {LOOP: "Event loops", THREADS: "Several threads", PROCESSES: "Several processes"}
 
 
@@ -76,6 +79,9 @@ class Function:
             yield f"It opens up to {setup.slots} connections to what it calls."
             twice = "it needs twice as many threads or workers"
             yield f"If what it waits for takes twice as long, {twice}."
+        if call.cpu_s > OWN_THREADS * call.wall_s:
+            yield "A call computes in threads of its own, such as those of BLAS: others hinder it."
+            yield "Repeat this with OMP_NUM_THREADS=1 in the environment: then workers share cores."
         if setup.kind == LOOPS and blocks_s > LOOP_S:
             blocks = f"A call blocks the event loop for {seconds(blocks_s)}"
             fix = " Move the blocking part to a thread first." if self.probe.is_coroutine else ""

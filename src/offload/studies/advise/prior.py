@@ -1,9 +1,9 @@
 """The order in which set-ups are worth measuring: asymptotic bounds of their capacity.
 
-capacity = min(slots / s, processes / g, cores / c, users / s), where s is the time for which a
-request occupies a slot, g the time for which it holds the GIL or the event loop, and c its CPU time
-(Denning and Buzen 1978, The Operational Analysis of Queueing Network Models). A prior is only used
-to choose what is measured.
+capacity = min(slots / s, processes / g, cores / c, users / s, x), where s is the time for which a
+request occupies a slot, g the time for which it holds the GIL or the event loop, c its CPU time,
+and x the rate of what all processes share (Denning and Buzen 1978, The Operational Analysis of
+Queueing Network Models). A prior is only used to choose what is measured.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Prior:
         return min(bounds, key=lambda each: bounds[each])
 
     def bounds(self, setup: Setup) -> dict[str, float]:
-        """Return the bounds of the capacity by "cpu", "serial", "slots" and "users"."""
+        """Return the bounds of the capacity by "cpu", "serial", "slots", "users" and "shared"."""
         cost, users = self.costs.of[setup.kind], self.question.users
         bounds = {"cpu": self.costs.cores / cost.cpu_s}
         if cost.serial_s is not None:
@@ -52,6 +52,8 @@ class Prior:
             bounds["slots"] = setup.slots / cost.slot_s
         if users is not None:
             bounds["users"] = users / cost.slot_s
+        if self.costs.shared_rate is not None:
+            bounds["shared"] = self.costs.shared_rate
         return bounds
 
     def users(self, setup: Setup) -> int:
