@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 import time
 from typing import Any
@@ -10,10 +11,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from offload.engine import server, server_reports
+from offload.engine import calling_process, server, server_reports
 from offload.errors import UsageError
+from offload.suites import Case, Request
+from tests.applications import APPS
 from tests.applications.conftest import OF_KIND, Serve
 from tests.http_clients import get
+from tests.rounds import measure_window
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
@@ -90,6 +94,47 @@ def test_its_failures_are_reported_with_their_line(serve: Serve) -> None:
 @every
 def test_a_factory_is_called_while_the_loop_runs(name: str, serve: Serve) -> None:
     assert get(f"{serve(name, 'web:create_app()').url}quote/7") == (200, b"quote 7")
+
+
+def test_a_factory_that_needs_the_loop_is_measured_and_a_refused_request_is_no_error_of_ours(
+    serve: Serve,
+) -> None:
+    case = Case("loop", "app=web:create_app()", 2, path=str(APPS), request=Request("/quote/7"))
+    assert calling_process.find_application(case.task, None, case.path).kinds == ("tornado",)
+    record = measure_window(case)
+    assert record.problem is None
+    assert record.application.routes[0].route == "GET /quote/{}"
+    running = serve("loop", "web:app")
+    began = time.monotonic()
+    connection = http.client.HTTPConnection(urlsplit(running.url).netloc, timeout=20)
+    connection.request("BREW", "/quote/7")
+    assert connection.getresponse().status == 405
+    connection.close()
+    own = reported(running, began)["application"]
+    assert own["failing"]["error"] is None
+    assert own["failing"]["processes"][0]["failed"] == 0
+
+
+def test_what_the_application_put_around_its_handlers_remains(serve: Serve) -> None:
+    url = serve("loop", "web_watched:app").url
+    assert get(f"{url}quote/7") == (200, b"quote 7")
+    assert get(f"{url}seen") == (200, b"2")
+
+
+@every
+def test_a_long_response_reaches_a_slow_client_after_a_stop_signal(name: str, serve: Serve) -> None:
+    running = serve(name, "web:app")
+    with socket.create_connection(
+        ("127.0.0.1", urlsplit(running.url).port or 0), timeout=20
+    ) as client:
+        client.sendall(b"GET /long HTTP/1.0\r\n\r\n")
+        received = client.recv(1000)
+        running.process.terminate()
+        time.sleep(0.6)
+        while part := client.recv(1 << 20):
+            received += part
+    assert len(received) > 5_000_000
+    assert running.process.wait(20) == 0
 
 
 @every

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from offload.causes import execution
+from offload.causes import execution, pools
 from offload.causes.execution import THREAD_HOPS
 from offload.causes.figures import Figures, median
 from offload.causes.rules import Cause, Rule
@@ -16,10 +16,11 @@ from offload.units import counted, percent
 HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
-OPENED, OPENED_IDLE = 0.9, 1.8  # connections, or processes, for each request; in an idle process
+OPENED, OPENED_IDLE = 0.9, 1.8  # connections for each request; in an idle process
+STARTED = 0.9  # processes and threads for each request
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
-CALLS, CALLS_IN_TURN = 20, 10  # to others, for each request; the latter one after another
-IN_TURN = 1.5  # connections for each request inside: then its calls do not run at once
+CALLS, SEQUENTIAL_CALLS = 20, 10  # to others, for each request; the latter one after another
+ONE_EACH = 1.5  # connections for each request inside, and its reciprocal: calls are not at once
 KEPT = 0.5  # share of connections that live on
 LAYERS, LAYER_S = 3, 100e-6  # of BaseHTTPMiddleware; s of CPU for each, on Python 3.11
 LAYERS_SHARE = 1 / 3  # of the CPU time of a request
@@ -42,7 +43,7 @@ class Hops:
 class Calls:
     """Whether the calls of a request are one after another."""
 
-    are_in_turn: bool
+    are_sequential: bool
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,16 @@ def find_middleware_layers(of: Figures) -> Cause | None:
 
 
 def find_new_connections(of: Figures) -> Cause | None:
-    """Each request opens connections to what it calls: several, or the process is not idle.
+    """Each request opens connections to what it calls, and the process is not idle.
 
-    A connection costs CPU time, with TLS several ms, and at least one round trip.
+    A connection costs CPU time, with TLS several ms, and at least one round trip: in an idle
+    process several count, unless requests wait for something else.
     """
     known = [each for record in of.records if (each := _opened(record)) is not None]
     least = OPENED_IDLE if execution.is_idle(of) else OPENED
     if not known or (opened := statistics.median(known)) < least:
+        return None
+    if least == OPENED_IDLE and pools.find_waits_elsewhere(of) is not None:
         return None
     return Cause(NEW_CONNECTIONS, round(opened, 1), least)
 
@@ -120,20 +124,20 @@ def find_many_calls(of: Figures) -> Cause | None:
     """Each request calls others many times, such as once for each row of a list (N+1)."""
     known = [each for record in of.records if (each := _calls(record)) is not None]
     calls = statistics.median(known) if known else 0.0
-    are_in_turn = _are_in_turn(of)
-    least = CALLS_IN_TURN if are_in_turn else CALLS
+    are_sequential = _are_sequential(of) and (of.signs.wait_share or 0.0) >= pools.WAITS
+    least = SEQUENTIAL_CALLS if are_sequential else CALLS
     if calls < least:
         return None
-    return Cause(MANY_CALLS, round(calls, 1), least, facts=Calls(are_in_turn))
+    return Cause(MANY_CALLS, round(calls, 1), least, facts=Calls(are_sequential))
 
 
-def _are_in_turn(of: Figures) -> bool:
-    """Whether requests use hardly more than one connection each, although several are inside."""
+def _are_sequential(of: Figures) -> bool:
+    """Whether requests use about one connection each, while several are inside."""
     used, inside = [record.resources.ports.used for record in of.records], of.signs.concurrency
     known = [each for each in used if each is not None]
     if not known or inside is None or inside < 2 * of.processes:
         return False
-    return statistics.median(known) <= IN_TURN * inside
+    return inside / ONE_EACH <= statistics.median(known) <= ONE_EACH * inside
 
 
 def _calls(record: Record) -> float | None:
@@ -163,7 +167,7 @@ def _children(record: Record) -> tuple[float, float] | None:
     used, completed = record.resources, record.result.completed
     if used.children_cpu_s is None or not used.cpu_ms_per_request or not completed:
         return None
-    if (used.host.started or 0) < OPENED * completed:
+    if (used.host.started or 0) < STARTED * completed:
         return None
     children_ms = used.children_cpu_s / completed * 1000
     return children_ms / used.cpu_ms_per_request, children_ms
@@ -193,20 +197,20 @@ def _remedy_thread_hops(cause: Cause) -> str:
 
 def _describe_many_calls(cause: Cause, _: int) -> str:
     calls = f"about {cause.value or 0.0:,.0f} times"
-    in_turn = ", one call after another" if _in_turn(cause) else ""
-    return f"each request calls a database or a service {calls}{in_turn}"
+    sequential = ", one call after another" if _is_sequential(cause) else ""
+    return f"each request calls a database or a service {calls}{sequential}"
 
 
 def _remedy_many_calls(cause: Cause) -> str:
-    at_once = ", or calls at once (asyncio.gather)" if _in_turn(cause) else ""
+    at_once = ", or calls at once (asyncio.gather)" if _is_sequential(cause) else ""
     return (
         "fetch what a request needs in one call, such as by a join, a list of keys or a pipeline"
         f"{at_once}; or keep what seldom changes"
     )
 
 
-def _in_turn(cause: Cause) -> bool:
-    return isinstance(cause.facts, Calls) and cause.facts.are_in_turn
+def _is_sequential(cause: Cause) -> bool:
+    return isinstance(cause.facts, Calls) and cause.facts.are_sequential
 
 
 def _describe_new_connections(cause: Cause, _: int) -> str:
@@ -250,7 +254,6 @@ RULES = (
         _describe_new_connections,
         "use one session, client or pool of connections for all requests of a process: it keeps "
         "connections and uses them again",
-        is_symptom_of=frozenset({execution.WAITS_ELSEWHERE}),
     ),
     Rule(
         MANY_CALLS,

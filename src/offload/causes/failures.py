@@ -168,7 +168,7 @@ def find_worker_fails(of: Figures) -> Cause | None:
 
 
 def _fails_since_a_moment(one: ProcessFailures) -> bool:
-    """Whether most failures are those of the time in which nothing else ended."""
+    """Whether the last requests all failed, and most failures are among these."""
     failing = one.failing or 0
     is_late = (one.failing_s or 0.0) >= SOON_S
     return is_late and ENOUGH <= failing < one.requests and failing >= FAILS * one.failed

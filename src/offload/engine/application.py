@@ -133,9 +133,9 @@ class Malloc:
 class ProcessFailures:
     """The requests of one process whose times were measured, and how many of them failed.
 
-    A request failed if it raised an exception, or its response was 500 or above. From `failing_s`
-    after the start of the window on, all of them failed, `failing` ones; None if the last one did
-    not fail.
+    A request failed if it raised an exception, or its response was 500 or above. The last `failing`
+    requests, from `failing_s` after the start of the window on, all failed; None if the last one
+    did not fail.
     """
 
     pid: int

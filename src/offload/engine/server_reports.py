@@ -165,7 +165,7 @@ def merge_reports(
             "inside_s": inside_s,
             "cpu_s": cpu_s,
             "inside_most": _worst(reports, lambda r: r["inside_most"]),
-            "layers": _worst(reports, lambda r: r["layers"]),
+            "layers": _worst(reports, lambda r: r.get("layers")),
             "routes": routes,
             "times": _times_of_main_route(reports, routes),
             "threads": _merge_threads(reports),

@@ -7,6 +7,7 @@ stderr.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from json import dumps  # imported by name: the application may replace it in its module
 
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> int:
     starts = import_watch.Starts()
     try:
         with import_watch.watched(arguments[0].removeprefix(catalog.PREFIX), fail):
-            kinds = user_application.kinds(arguments[0])
+            kinds = _find_kinds(arguments[0])
         values = {
             "kinds": kinds,
             "name": user_application.name(arguments[0]),
@@ -44,6 +45,23 @@ def main(arguments: list[str]) -> int:
     results.write(f"{dumps(values)}\n")  # the application may replace `print`
     results.flush()
     return code
+
+
+def _find_kinds(work: str) -> list[str]:
+    """Import the application, or once more on a running event loop, which it may need."""
+    try:
+        return user_application.kinds(work)
+    except UsageError:
+        if "asyncio" not in sys.modules:
+            raise
+        import asyncio
+
+        async def find_on_loop() -> list[str]:
+            return user_application.kinds(work)
+
+        with contextlib.suppress(UsageError):
+            return asyncio.run(find_on_loop())
+        raise
 
 
 def _error_values(error: UserError) -> tuple[int, dict[str, object]]:

@@ -39,6 +39,11 @@ class Later(RequestHandler):
         time.sleep(0.1)
 
 
+class Long(RequestHandler):
+    def get(self) -> None:
+        self.write(5_000_000 * "x")
+
+
 class Fail(RequestHandler):
     def get(self) -> None:
         raise ValueError("no quote")
@@ -56,6 +61,7 @@ app = Application(
         ("/block", Block),
         ("/wait", Wait),
         ("/later", Later),
+        ("/long", Long),
         ("/fail", Fail),
         ("/ws", Talk),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offload.causes import diagnosis
+from offload.causes import diagnosis, execution
 from offload.causes.calls import (
     MANY_CALLS,
     MIDDLEWARE_LAYERS,
@@ -16,7 +16,10 @@ from offload.causes.calls import (
     Children,
     Hops,
 )
-from offload.causes.execution import LOOP_STALLS, THREAD_HOPS
+from offload.causes.ceiling import USERS, Ceiling
+from offload.causes.execution import THREAD_HOPS
+from offload.causes.figures import figures
+from offload.causes.rules import Cause
 from offload.engine.application import Collector, HotLine, Steps, Who
 from offload.engine.record import ClientPorts
 from offload.engine.who import AWAITS, BLOCKS
@@ -80,7 +83,13 @@ def test_many_calls_of_each_request_are_a_cause() -> None:
 # Of 60 requests/s for 0.42 s, 25 are inside.
 @pytest.mark.parametrize(
     ("calls", "used", "is_named"),
-    [(720.0, 27, True), (720.0, 300, False), (720.0, None, False), (590.0, 27, False)],
+    [
+        (720.0, 27, True),
+        (720.0, 300, False),  # at once
+        (720.0, 10, False),  # at once, as far as a pool of 10 allows
+        (720.0, None, False),
+        (590.0, 27, False),
+    ],
 )
 def test_fewer_calls_are_a_cause_if_they_are_one_after_another(
     calls: float, used: int | None, is_named: bool
@@ -173,20 +182,42 @@ LATE: dict[str, Any] = {
 }
 
 
-def late(line: HotLine | None = RECOMPUTES, **values: Any) -> list[Any]:
+def late(line: HotLine | None = RECOMPUTES, others: float = 0.0, **values: Any) -> Cause | None:
     one = replace(record(**LATE | values), who=None if line is None else Who((line,)))
-    return [each for each in diagnosis.diagnose([one]) if each.kind == LOOP_STALLS]
+    found = figures([one])
+    assert found is not None
+    ceiling = Ceiling(102.0, USERS, 0.98, 1.0, others)
+    return execution.find_loop_stalls(replace(found, ceiling=ceiling))
 
 
 def test_a_loop_that_is_blocked_now_and_then_is_named_with_the_line() -> None:
-    [cause] = late()
+    cause = late()
+    assert cause is not None
     assert (cause.value, cause.line) == (0.096, RECOMPUTES)
     assert "96 ms late or more, mostly in recompute (league.py:32, asyncio task)" in (
         diagnosis.sentence(cause, 25)
     )
-    assert late(None) == []  # another program may have stopped the process
-    assert late(replace(RECOMPUTES, share=0.02)) == late(replace(RECOMPUTES, doing=AWAITS)) == []
-    assert late(loop_lag_p99_ms=40.0) == late(loop_lag_p99_ms=None) == []
-    assert late(loop_lag_p50_ms=20.0) == []  # it is always late
+    assert late(None) is None
+    assert late(replace(RECOMPUTES, share=0.02)) is None
+    assert late(replace(RECOMPUTES, doing=AWAITS)) is None
+    assert late(others=0.2) is None  # another program may have stopped the process
+    assert late(loop_lag_p99_ms=40.0) is None
+    assert late(loop_lag_p99_ms=None) is None
+    assert late(loop_lag_p50_ms=20.0) is None  # it is always late
     # The requests of 25 users may arrive together.
-    assert late(run_s=0.003) == late(cpu_ms_per_request=3.0) == []
+    assert late(run_s=0.003) is None
+    assert late(cpu_ms_per_request=3.0) is None
+
+
+@pytest.mark.parametrize(("longest_s", "is_named"), [(0.03, True), (0.001, False), (None, False)])
+def test_a_line_of_a_route_stalls_the_loop_only_if_a_request_blocked_it(
+    longest_s: float | None, is_named: bool
+) -> None:
+    one = record(**LATE)
+    [route] = one.application.routes
+    own = replace(one.application, routes=(replace(route, longest_s=longest_s),))
+    line = replace(RECOMPUTES, context="route")
+    found = figures([replace(one, application=own, who=Who((line,)))])
+    assert found is not None
+    known = replace(found, ceiling=Ceiling(102.0, USERS, 0.98, 1.0, 0.0))
+    assert (execution.find_loop_stalls(known) is not None) is is_named

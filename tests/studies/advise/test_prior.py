@@ -62,7 +62,11 @@ def test_processes_that_wait_for_each_other_get_few_slots() -> None:
     assert prior(waits).limit(threads) == "shared"
     found = Evidence(threads, {1: 28.0})
     assert "several processes wait for each other" in answer.limit_in_words(found, prior(waits))
+    exceeded = replace(found, rates={1: 60.0})  # then the bound was wrong
+    assert "wait for each other" not in answer.limit_in_words(exceeded, prior(waits))
     for alike in (
+        replace(waits, call=replace(waits.call, variation=1.5)),  # calls differ anyway
+        in_processes(0.15, 0.004),  # too few calls
         in_processes(0.037, 0.004),
         in_processes(0.071, 0.038),  # it computes
         in_processes(0.071, 0.004, 0.03),  # it waits for a CPU

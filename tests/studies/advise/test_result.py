@@ -134,6 +134,7 @@ def test_a_percentile_that_differs_between_loads_has_its_range() -> None:
         (LONG, (55.0, 58.0), False),  # the same server: of 600 requests 60 MiB
         (LONG, (55.0, 85.0), True),
         (LONG, (None, None), True),
+        (WINDOW, (55.0, None), True),
     ],
 )
 def test_a_leak_of_a_function_alone_is_refuted_by_a_server_that_stays_smaller(

@@ -15,7 +15,7 @@ from offload.serving.applications import clocked_asgi, user_application
 from offload.serving.metrics import loop_lag, process_report, request_clock
 
 REQUEST = "_offload_request"  # the attribute of a handler that has its clocked request
-_execute: Any = RequestHandler._execute
+_execute: Any = None  # that of Tornado, or what the user's code has replaced it by
 
 
 def create(work: str) -> Application:
@@ -23,7 +23,9 @@ def create(work: str) -> Application:
     application = user_application.load(work, user_application.TORNADO)
     assert isinstance(application, Application)
     process_report.start(user_application.TORNADO, application)
-    RequestHandler._execute = _clocked  # type: ignore[assignment,method-assign]
+    global _execute
+    _execute = RequestHandler._execute
+    RequestHandler._execute = _run_clocked  # type: ignore[assignment,method-assign]
     log = application.log_request
 
     def log_request(handler: RequestHandler) -> None:
@@ -37,7 +39,7 @@ def create(work: str) -> Application:
     return application
 
 
-async def _clocked(handler: RequestHandler, *arguments: Any, **named: Any) -> None:
+async def _run_clocked(handler: RequestHandler, *arguments: Any, **named: Any) -> None:
     """Run a handler for a request as Tornado does, with clocks."""
     if isinstance(handler, WebSocketHandler):  # this would be its whole connection
         await _execute(handler, *arguments, **named)
@@ -64,7 +66,8 @@ async def _clocked(handler: RequestHandler, *arguments: Any, **named: Any) -> No
 def _route(handler: RequestHandler) -> str:
     """Return the method and the path, in which {} stands for what the route's pattern captured."""
     path = handler.request.path
-    captured = [*handler.path_args, *handler.path_kwargs.values()]
+    # Both are missing if Tornado refused the request before.
+    captured = [*getattr(handler, "path_args", ()), *getattr(handler, "path_kwargs", {}).values()]
     for value in captured:
         if value:
             path = path.replace(f"/{value}", "/{}", 1)

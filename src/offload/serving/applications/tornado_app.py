@@ -43,6 +43,7 @@ LIMITS = {
 _SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
 _LENGTH = re.compile(r"[0-9]{1,19}")
 
+POLL = 0.01  # s
 RESTORE_INTERVAL = 1.0  # s between two restorations of the signal handlers
 Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, by the server's strategy
 
@@ -320,6 +321,10 @@ async def _accept_for(
     async def finish(quiet_s: float) -> None:
         started, inside = request_clock.count_started, request_clock.count_inside
         await drain.wait_until_quiet(started, lambda: inside() > 0, quiet_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(drain.SENDING):
+                while any(each.stream.writing() for each in server._connections):
+                    await asyncio.sleep(POLL)
 
     await _serve_until_stopped(server, finish, listening, backlog, ready, is_shared)
 

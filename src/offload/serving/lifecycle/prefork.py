@@ -175,7 +175,7 @@ class _Parent:
             timeout = until - time.monotonic()
             if timeout < 0:
                 what = f"the processes were not ready within {readiness.LIMIT:.0f} s"
-                raise StartError(what, "check what the import of the task waits for")
+                raise StartError(what, "check how long the import takes, or use fewer processes")
             missing -= self._wait(timeout)
             if ended := self._reap():
                 self._raise_error()

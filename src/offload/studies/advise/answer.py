@@ -338,6 +338,8 @@ def _on_required_rate(answer: Answer, rate: float) -> Iterator[str]:
     """Yield whether the chosen set-up meets the required rate."""
     if answer.choice.missed == "rate":
         needs = f"{rate:,.10g}/s needs {counted(answer.machines, 'machine')} of this size"
+        if answer.prior.limit(answer.best.setup, answer.best.capacity or 0.0) == "shared":
+            needs = f"{rate:,.10g}/s needs more of what the processes wait for, not more machines"
         yield f"{needs}: no set-up carries it with a reserve of {percent(1 - RESERVE)}."
         return
     found = answer.required
@@ -374,7 +376,7 @@ def limit_in_words(found: Evidence, prior: Prior) -> str:
     setup, question = found.setup, prior.question
     allowed = prior.bounds(setup).get("users")  # calls/s
     are_users = allowed is not None and (found.capacity or 0.0) >= REACHED * allowed
-    name = "users" if are_users else prior.limit(setup)
+    name = "users" if are_users else prior.limit(setup, found.capacity or 0.0)
     quota = resource_limits.own_cpu_quota()
     more = "more cores carry" if quota is None else f"a larger quota than {cpus(quota)} carries"
     shared = "what its calls share: the GIL, a lock or a pool"

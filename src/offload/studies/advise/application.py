@@ -118,7 +118,7 @@ class Application:
         last_words = {diagnosis.NOTHING, diagnosis.UNEXPLAINED}
         for cause in self.causes:
             if cause.kind == diagnosis.NOTHING and self.costs.leak_mib:
-                continue  # the leak is told
+                continue  # the answer names the leak
             is_shared = isinstance(cause.facts, pools.SharedByProcesses)
             is_over = remaining and not is_shared and cause.kind not in {*remaining, *last_words}
             is_limit = cause.kind != failures.REQUESTS_FAIL

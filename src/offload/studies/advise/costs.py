@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ IN_PROBE = 0.5  # the same share for threads of the probe, which also wait for t
 # Several processes wait for each other if their calls wait so many times as long as one alone, and
 # their rate is less than this share of that of as many calls alone; guesses.
 WAITS_LONGER, TOGETHER = 1.5, 0.75
+LEAST_CALLS, DEVIATIONS = 16, 3.0  # calls of these processes; standard errors of the longer wait
 LEAST_S = 1e-6
 PROBE_USERS = 64  # calls or requests at once from which costs are found, without users=
 
@@ -102,8 +104,13 @@ def _shared_rate(probe: Probe) -> float | None:
     if not found:
         return None
     most, call = found[-1], probe.call
+    calls = most.rate * probes.POINT_S
+    if calls < LEAST_CALLS:
+        return None
     wait_s = most.wall_s - most.cpu_s - most.queued_s
-    waits = wait_s > WAITS_LONGER * max(call.wait_s, LEAST_S) and wait_s > most.wall_s / 2
+    error = call.variation * math.sqrt(2 / calls)  # of the ratio of both means
+    longer = max(WAITS_LONGER, 1 + DEVIATIONS * error) * max(call.wait_s, LEAST_S)
+    waits = wait_s > longer and wait_s > most.wall_s / 2
     return most.rate if waits and most.rate < TOGETHER * most.count / call.wall_s else None
 
 

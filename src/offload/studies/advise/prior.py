@@ -21,6 +21,7 @@ MOST_THREADS, MOST_WORKERS, MOST_SLOTS, MOST_PROCESSES = 128, 32, 512, 16
 MOST_USERS = 1000  # of a load
 MOST_CANDIDATES = 5
 WORTH = 0.4  # share of the best prior, below which a set-up is not measured at first
+BEYOND = 1.25  # times a bound, from which a measured capacity proves that it was wrong; a guess
 NEEDED = 2  # slots for each call that is in progress at the bounds of CPU and GIL: a reserve
 SINGLE = {"prefork": "loop", "uvicorn_workers": "uvicorn_httptools"}  # the same with one process
 
@@ -36,9 +37,14 @@ class Prior:
         """Return the bound of the capacity in requests/s."""
         return min(self.bounds(setup).values())
 
-    def limit(self, setup: Setup) -> str:
-        """Return what limits a set-up: the name of its smallest bound."""
+    def limit(self, setup: Setup, capacity: float = 0.0) -> str:
+        """Return what limits a set-up: the name of its smallest bound.
+
+        A shared bound was wrong if the measured `capacity` is larger.
+        """
         bounds = self.bounds(setup)
+        if capacity > BEYOND * bounds.get("shared", math.inf):
+            del bounds["shared"]
         return min(bounds, key=lambda each: bounds[each])
 
     def bounds(self, setup: Setup) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
+POINT_S = 0.7  # duration in s of the calls of several workers
 FAILS_MORE = 0.5  # share of calls that fail only beside others, which rules a kind out; a guess
 
 

@@ -26,6 +26,7 @@ from offload.studies.advise.probe import (
     ALONE,
     FIRST,
     LOOP,
+    POINT_S,
     PROCESSES,
     THREADS,
     Call,
@@ -36,7 +37,6 @@ from offload.suites import Case
 from offload.upstream import Upstream
 
 ALONE_S = 1.5  # duration in s of the calls of one worker
-POINT_S = 0.7  # the same of several workers
 NEEDS_MORE_CALLS = 0.5  # `Call.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
 ALONE_MARGIN_S = 20.0  # s beyond ALONE_S, in which three calls of SLOWEST_S end

@@ -159,6 +159,8 @@ def confirmed_leak_mib(costs: Costs | None, records: Sequence[Record]) -> float 
         served: dict[tuple[object, ...], int] = {}  # by loads of the same server
         for each in records:
             whole_mib, requests = each.resources.memory.whole_mib, each.result.completed or 0
+            if each.problem is not None or not requests:
+                continue
             if each.trial.kind == LONG:
                 key = (each.trial.case_index, each.case.seconds)
                 requests = served[key] = served.get(key, 0) + requests

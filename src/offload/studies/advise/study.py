@@ -140,10 +140,10 @@ def describe_excessive_rate(prior: Prior, candidates: Sequence[Setup]) -> str | 
     rate, most = prior.question.rate, max(map(prior.capacity, candidates))
     if rate is None or rate <= most:
         return None
-    return (
-        f"one machine carries at most {most:,.0f}/s, not {rate:,.10g}/s: the answer will be how "
-        "many machines are needed"
-    )
+    result_ = "the answer will be how many machines are needed"
+    if "shared" in map(prior.limit, candidates):
+        result_ = "its processes wait for each other, on other machines as well"
+    return f"one machine carries at most {most:,.0f}/s, not {rate:,.10g}/s: {result_}"
 
 
 def _start_function(
@@ -278,6 +278,8 @@ def answer(
     windows = [each for each in records if each.trial.kind == WINDOW]
     disturbed = find_disturbance(windows, ())
     leak_mib = result.confirmed_leak_mib(subject.costs, records)
+    if isinstance(subject, Application):
+        subject = replace(subject, costs=replace(subject.costs, leak_mib=leak_mib))
     prior = Prior(replace(subject.costs, leak_mib=leak_mib), saved.question)
     return Answer(
         prior,

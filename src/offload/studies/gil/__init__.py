@@ -30,9 +30,10 @@ class Options:
 
     With processes= each of several processes has its threads and its GIL, and the answer has the
     share of each.
-    Your own application runs under gunicorn: one process (with threads, if it is a WSGI
-    application) is compared with several processes. The exit code is 5 if a server does not start
-    or all its requests fail, and 7 if other processes disturbed the measurement.
+    Your own application runs under gunicorn, one of Tornado by prefork: one process (with
+    threads, if it is a WSGI application) is compared with several processes. The exit code is 5 if
+    a server does not start or all its requests fail, and 7 if other processes disturbed the
+    measurement.
 
     Examples:
       offload gil xml_feedparser_sync
