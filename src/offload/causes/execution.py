@@ -103,32 +103,35 @@ def find_loop_blocked(of: Figures) -> Cause | None:
 def find_loop_stalls(of: Figures) -> Cause | None:
     """The loop is blocked now and then for long: the rate hardly suffers, but response times do.
 
-    Requests that arrive together delay each other by at most the time of all users' requests on the
-    loop. Other programs may stop the process, too. A line of the user that occupies the loop must
-    be seen, and if it is of a request, one request must have blocked the loop for long.
+    A line of the user that occupies the loop must be seen, and if it is of a request, one request
+    must have blocked the loop for long.
     """
     if not of.has_loop or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
         return None
+    lag_s = (median([record.tasks.loop_lag_p99_ms for record in of.records]) or 0.0) / 1000
+    if lag_s < max(STALL_S, STALL_RATIO * (of.loop_lag_s or 0.0)) or _is_known_lag(of, lag_s):
+        return None
+    longest = [route.longest_s or 0.0 for r in of.records for route in r.application.routes]
+    line = _blocking_line(of)
+    if line is None or (line.context in OF_REQUEST and max(longest, default=0.0) < BLOCKED_S):
+        return None
+    return Cause(LOOP_STALLS, lag_s, STALL_S, line=line)
+
+
+def _is_known_lag(of: Figures, lag_s: float) -> bool:
+    """Whether something else may delay the loop: other programs, the collector, or all users.
+
+    Requests that arrive together delay each other by at most the time of all of them on the loop.
+    """
     if of.ceiling is None or of.ceiling.others > MOST_OTHERS:
-        return None
-    lags = [record.tasks.loop_lag_p99_ms for record in of.records]
-    lag_s = (median(lags) or 0.0) / 1000
-    if lag_s < STALL_S or lag_s < STALL_RATIO * (of.loop_lag_s or 0.0):
-        return None
+        return True
+    is_collecting = (of.collected_share or 0.0) >= OFTEN_COLLECTED
+    if is_collecting and (of.collector.longest_s or 0.0) >= lag_s / 2:
+        return True
     users = of.records[-1].case.users / of.processes
     runs = [route.run_s or 0.0 for r in of.records for route in r.application.routes]
     runs += [(r.resources.cpu_ms_per_request or 0.0) / 1000 for r in of.records]
-    line = _blocking_line(of)
-    if line is None or lag_s < 2 * users * max(runs):
-        return None
-    longest = [route.longest_s or 0.0 for r in of.records for route in r.application.routes]
-    if line.context in OF_REQUEST and max(longest, default=0.0) < BLOCKED_S:
-        return None
-    if (of.collected_share or 0.0) >= OFTEN_COLLECTED and (
-        of.collector.longest_s or 0.0
-    ) >= lag_s / 2:
-        return None
-    return Cause(LOOP_STALLS, lag_s, STALL_S, line=line)
+    return lag_s < 2 * users * max(runs)
 
 
 def _blocking_line(of: Figures) -> HotLine | None:
