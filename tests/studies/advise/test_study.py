@@ -284,6 +284,12 @@ def test_memory_after_the_load_is_told_with_the_effect_of_a_collection(
 
 
 @pytest.mark.server
+@pytest.mark.timing  # beside other tests there may be no time left for it
+def test_kept_connections_are_measured(answered: Answered) -> None:
+    assert answered[0].keep_alive is not None
+
+
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("times", "requests", "words"),
     [
@@ -295,7 +301,6 @@ def test_memory_after_the_load_is_told_with_the_effect_of_a_collection(
 def test_response_times_on_kept_connections_are_compared(
     times: float, requests: tuple[int, ...], words: str, answered: Answered
 ) -> None:
-    assert answered[0].keep_alive is not None  # it was measured
     latency = answered[0].best.latencies[-1]
     slower = replace(latency, value=times * latency.value)
     found = replace(answered[0], keep_alive=KeepAlive(slower, requests))
