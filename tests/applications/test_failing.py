@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis
-from offload.causes.failures import NO_PROGRESS, OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS
+from offload.causes.failures import OWN_POOL_WAIT, OWN_SERVER_CALL, SLOTS_KEPT, STUCK_THREADS
 from offload.engine import workload
 from offload.engine.calling_process import find_application
 from offload.engine.record import Record
@@ -46,7 +46,7 @@ def measure(server: str, app: str, path: str, with_gil: bool = False, **settings
         ("gunicorn_gthread", "report", "/nested", OWN_POOL_WAIT, ("report", "report.py")),
         ("uvicorn_httptools", "quotes", "/hangs", STUCK_THREADS, ("fetch", "quotes.py")),
         ("gunicorn_gthread", "orders", "/order", OWN_SERVER_CALL, ("order", "orders.py")),
-        ("uvicorn_httptools", "quotes", "/locked", NO_PROGRESS, ("never_released", "quotes.py")),
+        ("uvicorn_httptools", "quotes", "/locked", SLOTS_KEPT, ("never_released", "quotes.py")),
     ],
 )
 def test_the_cause_of_requests_that_do_not_end_is_named_with_its_line(

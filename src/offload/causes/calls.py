@@ -19,8 +19,8 @@ HOPS_SHARE = 1 / 3  # of the CPU time of a request
 OPENED, OPENED_IDLE = 0.9, 1.8  # connections for each request; in an idle process
 STARTED = 0.9  # processes and threads for each request
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
-CALLS, SEQUENTIAL_CALLS = 20, 10  # to others, for each request; the latter one after another
-ONE_EACH = 1.5  # connections for each request inside, and its reciprocal: calls are not at once
+CALLS, SEQUENTIAL_CALLS = 20, 10  # to others, for each request
+ONE_EACH = 1.5  # connections are about as many as requests inside: at most so many times, or 1 / it
 KEPT = 0.5  # share of connections that live on
 LAYERS, LAYER_S = 3, 100e-6  # of BaseHTTPMiddleware; s of CPU for each, on Python 3.11
 LAYERS_SHARE = 1 / 3  # of the CPU time of a request
@@ -59,7 +59,7 @@ def find_thread_hops(of: Figures) -> Cause | None:
     Each hop ends with a call that its thread hands over to the event loop. If the calls in the
     threads wait for long, the users do not saturate the hops.
     """
-    known = [each for record in of.records if (each := _hops(record)) is not None]
+    known = [each for record in of.records if (each := _count_hops(record)) is not None]
     if not of.has_loop or not of.alone_s or not known:
         return None
     hops, parts, cpu_s = (statistics.median(values) for values in zip(*known, strict=True))
@@ -70,7 +70,7 @@ def find_thread_hops(of: Figures) -> Cause | None:
     return Cause(THREAD_HOPS, round(hops, 1), HOPS, facts=Hops(round(parts, 1)))
 
 
-def _hops(record: Record) -> tuple[float, float, float] | None:
+def _count_hops(record: Record) -> tuple[float, float, float] | None:
     """Return the hops, the parts of the body and the CPU time in s of a request, if known."""
     own, completed = record.application, record.result.completed
     cpu_ms = record.resources.cpu_ms_per_request
@@ -95,7 +95,7 @@ def find_new_connections(of: Figures) -> Cause | None:
     A connection costs CPU time, with TLS several ms, and at least one round trip: in an idle
     process several count, unless requests wait for something else.
     """
-    known = [each for record in of.records if (each := _opened(record)) is not None]
+    known = [each for record in of.records if (each := _count_opened(record)) is not None]
     least = OPENED_IDLE if execution.is_idle(of) else OPENED
     if not known or (opened := statistics.median(known)) < least:
         return None
@@ -104,7 +104,7 @@ def find_new_connections(of: Figures) -> Cause | None:
     return Cause(NEW_CONNECTIONS, round(opened, 1), least)
 
 
-def _opened(record: Record) -> float | None:
+def _count_opened(record: Record) -> float | None:
     """Return the connections that a request opens, at least; None if they are unknown.
 
     Each request of the load opens one itself, unless it keeps them. In a window with few requests,
@@ -122,7 +122,7 @@ def _opened(record: Record) -> float | None:
 
 def find_many_calls(of: Figures) -> Cause | None:
     """Each request calls others many times, such as once for each row of a list (N+1)."""
-    known = [each for record in of.records if (each := _calls(record)) is not None]
+    known = [each for record in of.records if (each := _count_calls(record)) is not None]
     calls = statistics.median(known) if known else 0.0
     are_sequential = _are_sequential(of) and (of.signs.wait_share or 0.0) >= pools.WAITS
     least = SEQUENTIAL_CALLS if are_sequential else CALLS
@@ -140,7 +140,7 @@ def _are_sequential(of: Figures) -> bool:
     return inside / ONE_EACH <= statistics.median(known) <= ONE_EACH * inside
 
 
-def _calls(record: Record) -> float | None:
+def _count_calls(record: Record) -> float | None:
     """Return how often a request calls others, failed ones included; None if it is unknown."""
     calls_per_s, result = record.resources.ports.calls_per_s, record.result
     if calls_per_s is None or not result.completed or not result.elapsed_s:
@@ -150,7 +150,7 @@ def _calls(record: Record) -> float | None:
 
 def find_new_processes(of: Figures) -> Cause | None:
     """Each request starts a process, which takes much of the CPU time, and ends."""
-    known = [each for record in of.records if (each := _children(record)) is not None]
+    known = [each for record in of.records if (each := _measure_children(record)) is not None]
     if not known or execution.is_idle(of):
         return None
     share, children_ms = (statistics.median(values) for values in zip(*known, strict=True))
@@ -159,7 +159,7 @@ def find_new_processes(of: Figures) -> Cause | None:
     return Cause(NEW_PROCESSES, round(share, 3), CHILDREN, facts=Children(round(children_ms, 2)))
 
 
-def _children(record: Record) -> tuple[float, float] | None:
+def _measure_children(record: Record) -> tuple[float, float] | None:
     """Return the share of the CPU time of children that ended, and their ms of a request.
 
     None if it is unknown, or if requests start none: a server also replaces its workers.

@@ -109,7 +109,7 @@ def find_loop_stalls(of: Figures) -> Cause | None:
     if not of.has_loop or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
         return None
     lag_s = (median([record.tasks.loop_lag_p99_ms for record in of.records]) or 0.0) / 1000
-    if lag_s < max(STALL_S, STALL_RATIO * (of.loop_lag_s or 0.0)) or _is_known_lag(of, lag_s):
+    if lag_s < max(STALL_S, STALL_RATIO * (of.loop_lag_s or 0.0)) or _is_lag_explained(of, lag_s):
         return None
     longest = [route.longest_s or 0.0 for r in of.records for route in r.application.routes]
     line = _blocking_line(of)
@@ -118,7 +118,7 @@ def find_loop_stalls(of: Figures) -> Cause | None:
     return Cause(LOOP_STALLS, lag_s, STALL_S, line=line)
 
 
-def _is_known_lag(of: Figures, lag_s: float) -> bool:
+def _is_lag_explained(of: Figures, lag_s: float) -> bool:
     """Whether something else may delay the loop: other programs, the collector, or all users.
 
     Requests that arrive together delay each other by at most the time of all of them on the loop.

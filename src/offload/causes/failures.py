@@ -77,13 +77,11 @@ def find_own_server_call(of: Figures) -> Cause | None:
     for record in reversed((*of.records, *of.failed)):
         stall, calls = record.application.failing.stall, record.application.failing.own_calls or 0.0
         if load_fails(record) and stall is not None and calls >= 1.0:
-            place = stall.places[0] if stall.places else None
-            return Cause(OWN_SERVER_CALL, calls, line=_line(place, 1.0))
+            return Cause(OWN_SERVER_CALL, calls, line=_waiting_line(record, of))
         inside = (record.result.rate or 0.0) * (record.application.inside_s or 0.0)
         least = OWN_CALLS * max(1.0, inside)
         if calls >= least:
-            waits = of.hottest if of.hottest and of.hottest.doing in (WAITS, AWAITS) else None
-            return Cause(OWN_SERVER_CALL, calls, least, line=waits)
+            return Cause(OWN_SERVER_CALL, calls, least, line=_waiting_line(record, of))
     return None
 
 
@@ -135,8 +133,17 @@ def find_slots_kept(of: Figures) -> Cause | None:
             if works or waiting < 1 or (pool.full or 0.0) < TAKEN or pool.kind in EXECUTORS:
                 continue
             if load_fails(record) or (waiting <= inside and _is_held_long(pool, of)):
-                return Cause(SLOTS_KEPT, pool.full, TAKEN, limit=pool.limit, facts=pool)
+                line = _waiting_line(record, of)
+                return Cause(SLOTS_KEPT, pool.full, TAKEN, limit=pool.limit, line=line, facts=pool)
     return None
+
+
+def _waiting_line(record: Record, of: Figures) -> HotLine | None:
+    """Return where most requests of a record wait, if that is known."""
+    stall = record.application.failing.stall
+    if load_fails(record) and stall is not None and stall.places:
+        return _line(stall.places[0], 1.0)
+    return of.hottest if of.hottest and of.hottest.doing in (WAITS, AWAITS) else None
 
 
 def _is_held_long(pool: PoolUse, of: Figures) -> bool:
@@ -306,8 +313,8 @@ def _describe_slots_kept(cause: Cause, _: int) -> str:
     one = "one" if (cause.limit or 0) > 1 else "it"
     return (
         f"{taken} taken for {percent(cause.value or 0.0)} of the time, while most requests inside "
-        f"wait for {one}: requests do not give back what they took, or hold one while they wait "
-        "for another"
+        f"wait for {one}{_place(cause)}: requests do not give back what they took, or "
+        "hold one while they wait for another"
     )
 
 

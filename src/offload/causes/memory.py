@@ -12,7 +12,6 @@ from offload.engine.record import MemoryLimit, Record
 from offload.units import percent, seconds
 
 # Guesses, unless a source is named.
-COLLECTED = execution.OFTEN_COLLECTED
 REPEATED = 2  # full collections; a first one always follows the import of many objects
 FEW_ARENAS = 2  # what MALLOC_ARENA_MAX=2 leaves
 FAULTS = 50_000  # page faults in a second of CPU time: each takes 0.5 to 2 us, so 2.5 to 10 %
@@ -38,10 +37,10 @@ def find_collector(of: Figures) -> Cause | None:
     suspicion.
     """
     found, share = of.collector, of.collected_share
-    if share is None or share < COLLECTED or (of.busy_each or 0.0) < execution.IDLE:
+    if share is None or share < execution.OFTEN_COLLECTED or (of.busy_each or 0.0) < execution.IDLE:
         return None
     is_single = found.full is not None and 0 < found.full < REPEATED
-    return Cause(COLLECTOR, share, COLLECTED, facts=found, needs_gain=is_single)
+    return Cause(COLLECTOR, share, execution.OFTEN_COLLECTED, facts=found, needs_gain=is_single)
 
 
 def find_arenas(of: Figures) -> Cause | None:

@@ -101,7 +101,7 @@ def read_counters() -> dict[str, float | None]:
     return {
         **_cpu_seconds(),
         "pressure_s": _pressure_s(),
-        "started": _started(),
+        "started": _count_started(),
         "overflows": tcp_counter("TcpExt", "ListenOverflows"),
         "opened": tcp_counter("Tcp", "ActiveOpens"),
     }
@@ -131,7 +131,7 @@ def _cpu_seconds() -> dict[str, float | None]:
     return {"busy_s": (user + nice + system + irq + softirq) / TICK, "steal_s": steal / TICK}
 
 
-def _started() -> float | None:
+def _count_started() -> float | None:
     for line in _text("/proc/stat").splitlines():
         if line.startswith("processes "):
             return float(line.split()[1])

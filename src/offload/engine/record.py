@@ -346,7 +346,7 @@ class Resources:
     """The resources that a server's process tree used in the window, and their peaks.
 
     `cpu_s` is user and system time, `queued_s` the time in which its threads waited for a CPU, and
-    `children_cpu_s` the part of `cpu_s` of child processes that have ended.
+    `children_cpu_s` that of child processes that have ended, which `cpu_s` includes.
     Context switches are those of all threads, except threads that started and ended within 0.1 s.
     `connections` has the number of kept connections of each accepting process, in descending order,
     `requests` the number of requests that each process answered: None if only one can. `shares`

@@ -159,8 +159,8 @@ def test_slots_that_no_request_holds_although_all_wait_for_one_are_kept() -> Non
     assert (cause.kind, cause.limit) == (SLOTS_KEPT, 4)
     assert diagnosis.clause(cause, 25) == (
         "all 4 of shop.GATE (asyncio.Semaphore) are taken for 100 % of the time, while most "
-        "requests inside wait for one: requests do not give back what they took, or hold one while "
-        "they wait for another"
+        "requests inside wait for one in price (shop.py:12): requests do not give back what they "
+        "took, or hold one while they wait for another"
     )
     assert kinds(waiting_for(21.0)) == [NO_PROGRESS]  # four requests hold them
     assert kinds(waiting_for(25.0, idle_waiting=20.0)) == [NO_PROGRESS]  # other tasks wait

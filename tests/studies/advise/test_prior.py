@@ -74,13 +74,15 @@ def test_processes_that_wait_for_each_other_get_few_slots() -> None:
         assert max(each.slots or 0 for each in prior(alike).candidates(SERVERS)) > 8
 
 
-@pytest.mark.parametrize(("cpu_s", "is_told"), [(0.0132, True), (0.0075, False)])
-def test_a_call_in_threads_of_its_own_is_told_with_a_variable(cpu_s: float, is_told: bool) -> None:
+@pytest.mark.parametrize(("cpu_s", "is_noted"), [(0.0132, True), (0.0075, False)])
+def test_a_note_names_the_variable_of_calls_in_threads_of_their_own(
+    cpu_s: float, is_noted: bool
+) -> None:
     known = probe(0.0, 0.0069)
     known = replace(known, call=replace(known.call, cpu_s=cpu_s))
     best = Evidence(Setup("threads", THREADS, 1, 1), {1: 100.0})
     notes = " ".join(Function(known).notes(best))
-    assert ("OMP_NUM_THREADS=1" in notes) is is_told
+    assert ("OMP_NUM_THREADS=1" in notes) is is_noted
 
 
 def test_a_coroutine_that_awaits_gets_loops_and_no_threads() -> None:

@@ -1,8 +1,7 @@
 """Clocks around a user's ASGI application, invisible to the application and to the server.
 
-Scopes, messages, exceptions and cancellation pass through unchanged. Five things are observed: the
-lifespan's startup, the lag of the event loop, the use of threads and pools, the parts of responses,
-and the time and CPU time of requests.
+Scopes, messages, exceptions and cancellation pass through unchanged. The lifespan's startup, the
+parts of responses and what a request does on its event loop are observed.
 """
 
 from __future__ import annotations
@@ -10,22 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from time import monotonic
 from typing import Any
 
 from offload.errors import StartError, UsageError
-from offload.serving.applications import user_application
+from offload.serving.applications import loop_clock, user_application
 from offload.serving.lifecycle import worker_ready
-from offload.serving.metrics import (
-    loop_lag,
-    pool_use,
-    process_report,
-    request_clock,
-    stalls,
-    thread_use,
-)
-from offload.serving.metrics.request_clock import Cell, Request, Run
+from offload.serving.metrics import process_report, request_clock, thread_use
+from offload.serving.metrics.request_clock import Request
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -51,23 +43,14 @@ class ClockedApplication:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        loop_lag.note_request()
-        cell, request = request_clock.enter()
-        route = None
-        try:
-            if request is None:
-                await self._application(scope, receive, send)
-                return
-            (cell.limiter or watch(cell, self._application)).find()
-            response = _Response(send, request)
-            await Clocked(self._application(scope, receive, response.send), request)
-            route = _route(scope)
-        except Exception as error:
-            request_clock.note_error(error, request)
-            route = _route(scope)
-            raise
-        finally:
-            request_clock.leave(cell, request, route)
+        application = self._application
+
+        def respond(request: Request | None) -> Awaitable[None]:
+            own = send if request is None else _Response(send, request).send
+            awaited: Awaitable[None] = application(scope, receive, own)
+            return awaited
+
+        await loop_clock.clock(application, respond, lambda: _route(scope))
 
     async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the application's lifespan, and report its successful or failed startup."""
@@ -103,51 +86,6 @@ class ClockedApplication:
                 worker_ready.fail(StartError(what, "fix it"))
             elif not has_started:  # it does not support the lifespan: the server continues
                 worker_ready.ready()
-
-
-class Clocked:
-    """Run an awaitable as `await` does, and add the time of each of its runs to a request."""
-
-    def __init__(self, awaitable: Awaitable[None], request: Request) -> None:
-        self._awaitable = awaitable
-        self._request = request
-        self._run = Run(request)
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        steps: Any = self._awaitable.__await__()
-        step, value = steps.send, None
-        while True:
-            try:
-                with self._run:
-                    waits_for = step(value)
-            except StopIteration:
-                return
-            try:
-                value = yield waits_for
-                step = steps.send
-            except GeneratorExit:
-                steps.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - pass it on, as `yield from` does
-                step, value = steps.throw, error
-
-
-def watch(cell: Cell, application: Any) -> thread_use.Watch:
-    """Sample the lag of this thread's event loop, and the use of threads and pools, from now on."""
-    limiter = cell.limiter = thread_use.Watch()
-    loop = asyncio.get_running_loop()
-    thread_use.set_executor_threads(loop)
-    thread_use.count_handovers(loop)
-
-    def sample() -> None:
-        limiter.sample()
-        thread_use.sample_handovers()
-        pool_use.sample(request_clock.count_inside(), loop, application)
-
-    sample()
-    loop_lag.watch(loop, on_sample=sample, count_inside=request_clock.count_inside)
-    stalls.note_loop(loop)
-    return limiter
 
 
 GAP = 0.001  # s between two messages in which the application works; a guess

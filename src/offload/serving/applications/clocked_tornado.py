@@ -6,13 +6,15 @@ the application when its response is complete. Nothing else of the application i
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from tornado.web import Application, RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from offload.serving.applications import clocked_asgi, user_application
-from offload.serving.metrics import loop_lag, process_report, request_clock
+from offload.serving.applications import loop_clock, user_application
+from offload.serving.metrics import process_report, request_clock
+from offload.serving.metrics.request_clock import Request
 
 REQUEST = "_offload_request"  # the attribute of a handler that has its clocked request
 _execute: Any = None  # that of Tornado, or what the user's code has replaced it by
@@ -44,23 +46,13 @@ async def _run_clocked(handler: RequestHandler, *arguments: Any, **named: Any) -
     if isinstance(handler, WebSocketHandler):  # this would be its whole connection
         await _execute(handler, *arguments, **named)
         return
-    loop_lag.note_request()
-    cell, request = request_clock.enter()
-    route = None
-    try:
-        if request is None:
-            await _execute(handler, *arguments, **named)
-            return
-        (cell.limiter or clocked_asgi.watch(cell, handler.application)).find()
+
+    def respond(request: Request | None) -> Awaitable[None]:
         setattr(handler, REQUEST, request)
-        await clocked_asgi.Clocked(_execute(handler, *arguments, **named), request)
-        route = _route(handler)
-    except Exception as error:
-        request_clock.note_error(error, request)
-        route = _route(handler)
-        raise
-    finally:
-        request_clock.leave(cell, request, route)
+        run: Awaitable[None] = _execute(handler, *arguments, **named)
+        return run
+
+    await loop_clock.clock(handler.application, respond, lambda: _route(handler))
 
 
 def _route(handler: RequestHandler) -> str:

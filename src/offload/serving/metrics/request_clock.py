@@ -254,12 +254,12 @@ def between(start: float, end: float) -> dict[str, Any]:
         "failures": {
             "requests": len(rows),
             "failed": sum(row[-1] > 0 for row in rows),
-            **_failing(rows, start),
+            **_find_last_failures(rows, start),
         },
     }
 
 
-def _failing(rows: Sequence[Sequence[float]], start: float) -> dict[str, float | None]:
+def _find_last_failures(rows: Sequence[Sequence[float]], start: float) -> dict[str, float | None]:
     count = 0
     for row in reversed(rows):
         if not row[-1]:

@@ -22,9 +22,7 @@ from offload.units import percent, seconds
 
 SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes")
 
-OWN_THREADS = (
-    1.25  # CPU time of a call over its time, if it computes in threads of its own; a guess
-)
+OWN_THREADS = 1.25  # CPU time of a call over its time, if it has threads of its own; a guess
 BESIDE = {LOOP: "Event loops", THREADS: "Several threads", PROCESSES: "Several processes"}
 
 

@@ -155,19 +155,19 @@ def confirmed_leak_mib(costs: Costs | None, records: Sequence[Record]) -> float 
     memory of a library, such as BLAS or libxml2, also grows during its first calls.
     """
     alone_mib = None if costs is None else costs.leak_mib
-    if costs is not None and alone_mib:
-        served: dict[tuple[object, ...], int] = {}  # by loads of the same server
-        for each in records:
-            whole_mib, requests = each.resources.memory.whole_mib, each.result.completed or 0
-            if each.problem is not None or not requests:
-                continue
-            if each.trial.kind == LONG:
-                key = (each.trial.case_index, each.case.seconds)
-                requests = served[key] = served.get(key, 0) + requests
-            grown_mib = None if whole_mib is None else whole_mib - costs.process_mib
-            if grown_mib is not None and grown_mib < STEADY * alone_mib * requests:
-                return leak_mib(records)
-    return alone_mib or leak_mib(records)
+    if costs is None or not alone_mib:
+        return leak_mib(records)
+    served: dict[tuple[object, ...], int] = {}  # by loads of the same server
+    for each in records:
+        whole_mib, requests = each.resources.memory.whole_mib, each.result.completed
+        if each.problem is not None or whole_mib is None or not requests:
+            continue
+        if each.trial.kind == LONG:
+            key = (each.trial.case_index, each.case.seconds)
+            requests = served[key] = served.get(key, 0) + requests
+        if whole_mib - costs.process_mib < STEADY * alone_mib * requests:
+            return leak_mib(records)
+    return alone_mib
 
 
 def leak_mib(records: Sequence[Record]) -> float | None:

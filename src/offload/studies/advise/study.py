@@ -140,10 +140,10 @@ def describe_excessive_rate(prior: Prior, candidates: Sequence[Setup]) -> str | 
     rate, most = prior.question.rate, max(map(prior.capacity, candidates))
     if rate is None or rate <= most:
         return None
-    result_ = "the answer will be how many machines are needed"
-    if "shared" in map(prior.limit, candidates):
-        result_ = "its processes wait for each other, on other machines as well"
-    return f"one machine carries at most {most:,.0f}/s, not {rate:,.10g}/s: {result_}"
+    limits = f"one machine carries at most {most:,.0f}/s, not {rate:,.10g}/s"
+    if prior.limit(max(candidates, key=prior.capacity)) == "shared":
+        return f"{limits}: several processes wait for each other, on other machines as well"
+    return f"{limits}: the answer will be how many machines are needed"
 
 
 def _start_function(
