@@ -101,6 +101,13 @@ def test_a_pool_is_full_if_its_threads_are_busy_and_none_can_be_added(
     assert kinds(pools=[pool], sockets=sockets(0, in_progress=in_progress)) == found
 
 
+def test_the_full_threads_of_a_server_have_its_remedy() -> None:
+    pool = replace(POOL, pool="gunicorn", threads=4)
+    [seen] = diagnosis.find(Signs(pools=[pool], sockets=sockets(0, in_progress=60)))
+    assert seen.sentence.startswith("All 4 threads of gunicorn in pid 7 are in use for 9")
+    assert seen.sentence.endswith("; give it more threads (--threads), or use more processes.")
+
+
 def test_threads_that_wait_for_the_gil_are_no_full_pool() -> None:
     assert kinds(pools=[POOL], rho={7: 0.95}) == [GIL_SATURATED]
 

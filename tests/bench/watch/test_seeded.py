@@ -33,6 +33,7 @@ SITES = Path(__file__).with_name("sites")
 UVICORN = ("uvicorn", "shop:app", "--log-level", "warning", "--port")
 GRANIAN = ("granian", "--interface", "asgi", "shop:app", "--no-ws", "--port")
 GUNICORN = ("gunicorn", "desk:app", "--threads", "4", "--bind")
+WAITRESS = ("waitress-serve", "--threads=4", "--listen=127.0.0.1:{port}", "desk:app")
 GUNICORN_ASGI = ("gunicorn", "shop:app", "-k", "uvicorn_worker.UvicornWorker", "--bind")
 SHORT_QUEUE = ("gunicorn", "desk:app", "-k", "sync", "--backlog", "4", "--bind")
 WORKERS = ("gunicorn", "desk:app", "--workers", "2", "--threads", "1", "-k", "gthread", "--bind")
@@ -51,9 +52,12 @@ pytestmark = [
 def serving(argv: Sequence[str], user: Sequence[str] = ()) -> Iterator[tuple[int, int]]:
     """Start a server as its user does; yield its pid and its port."""
     name, *options = argv
-    pytest.importorskip(name, reason=lacks(name))
+    module = name.removesuffix("-serve")
+    pytest.importorskip(module, reason=lacks(module))
     port = free_port()
-    options.append(f"127.0.0.1:{port}" if options[-1] == "--bind" else str(port))
+    if options[-1].startswith("--"):
+        options.append(f"127.0.0.1:{port}" if options[-1] == "--bind" else str(port))
+    options = [option.format(port=port) for option in options]
     program = str(Path(sys.executable).with_name(name))
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     server = subprocess.Popen(
@@ -210,6 +214,8 @@ def kinds(summary: dict[str, Any]) -> list[str]:
         (GUNICORN_ASGI, "/receipt", 8, LOOP_BLOCKED, "print_receipt (shop.py:15, route) blocks"),
         (UVICORN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
         (GRANIAN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
+        (GUNICORN, "/wait", 12, THREAD_LIMIT, "all 4 threads of gunicorn in pid "),
+        (WAITRESS, "/wait", 12, THREAD_LIMIT, "all 4 threads of waitress in pid "),
         (SHORT_QUEUE, "/wait", 30, LISTEN_QUEUE, "the listen queue of 4 was full and dropped "),
         (UVICORN, "/lookup", 60, DEFAULT_EXECUTOR, " threads of asyncio's default executor"),
     ],
@@ -255,6 +261,7 @@ def test_the_line_that_holds_the_gil_is_named() -> None:
         (UVICORN, "/lookup", 3),
         (UVICORN, "/label", 1),
         (GUNICORN, "/wait", 2),
+        (WAITRESS, "/wait", 3),
         (SHORT_QUEUE, "/wait", 3),
     ],
 )

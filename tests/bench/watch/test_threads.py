@@ -114,6 +114,7 @@ def test_without_permission_a_thread_that_sleeps_is_hidden(tmp_path: Path) -> No
 
 
 ANYIO = ("_bootstrap", f"{LIB}/threading.py"), ("run", f"{SITE}/anyio/_backends/_asyncio.py")
+WAITRESS = ("service", f"{SITE}/waitress/channel.py")
 EXECUTOR = ("_bootstrap", f"{LIB}/threading.py"), ("_worker", f"{LIB}/concurrent/futures/thread.py")
 
 
@@ -125,6 +126,8 @@ EXECUTOR = ("_bootstrap", f"{LIB}/threading.py"), ("_worker", f"{LIB}/concurrent
         ((*ANYIO, ("get", f"{LIB}/queue.py"), ("wait", f"{LIB}/threading.py")), False),
         (EXECUTOR, False),
         ((*EXECUTOR, ("run", f"{LIB}/concurrent/futures/thread.py")), True),
+        ((("handler_thread", f"{SITE}/waitress/task.py"), ("wait", f"{LIB}/threading.py")), False),
+        ((("handler_thread", f"{SITE}/waitress/task.py"), WAITRESS), True),
     ],
 )
 def test_a_thread_that_waits_for_a_call_is_told_from_a_busy_one(

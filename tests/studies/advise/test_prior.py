@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from offload import resource_limits
+from offload.causes.gains import Gain
 from offload.studies.advise import answer, costs, study
 from offload.studies.advise.costs import Cost, Costs
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Question, Setup
@@ -83,6 +84,11 @@ def test_a_note_names_the_variable_of_calls_in_threads_of_their_own(
     best = Evidence(Setup("threads", THREADS, 1, 1), {1: 100.0})
     notes = " ".join(Function(known).notes(best))
     assert ("OMP_NUM_THREADS=1" in notes) is is_noted
+    gain = Gain("prefork x2 and OMP_NUM_THREADS=1", 1.28, 1.25, 1.3)
+    measured = " ".join(Function(known, gain=gain).notes(best))
+    assert (f"{gain.text}. Repeat this with OMP_NUM_THREADS=1" in measured) is is_noted
+    refuted = " ".join(Function(known, gain=replace(gain, ratio=0.9, low=0.85)).notes(best))
+    assert "Repeat" not in refuted
 
 
 def test_a_coroutine_that_awaits_gets_loops_and_no_threads() -> None:

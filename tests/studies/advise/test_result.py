@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from offload.causes.gains import Switch
 from offload.engine.record import LONG, WINDOW
 from offload.studies.advise import answer
 from offload.studies.advise.costs import Costs
-from offload.studies.advise.evidence import THREADS, Latency, Setup
+from offload.studies.advise.evidence import LOOPS, THREADS, Latency, Setup
 from offload.studies.advise.result import (
     ALONE,
+    SWITCHES,
     case_of,
     confirmed_leak_mib,
     evidence,
     leak_mib,
+    switched,
+    variables_gain,
 )
 from offload.suites import Case
 from tests.records import new_record
@@ -47,6 +53,34 @@ def test_one_process_alone_and_a_preloaded_application_are_no_candidates() -> No
     assert found.setup == RACED
     assert [*found.rates.values()] == [101.0, 102.0]
     assert found.problem is None
+
+
+def test_variables_are_judged_by_the_rounds_beside_the_choice() -> None:
+    one_thread = Switch({"OMP_NUM_THREADS": "1"})
+    setups = (RACED, Setup("prefork", LOOPS, 2))
+    chosen, other = (case_of(each, Case("threads", "shop.py:risk"), 8) for each in setups)
+    changed = switched(other, one_thread)
+    assert changed is not None
+    records = [
+        replace(record, trial=replace(record.trial, block=SWITCHES))
+        for index, case in enumerate((chosen, changed))
+        for number, rate in enumerate((100.0, 102.0, 101.0), 1)
+        for record in [
+            new_record(
+                case, "run", kind=WINDOW, case_index=index, round=number, rate=rate * (1 + index)
+            )
+        ]
+    ]
+    assert evidence([chosen, changed], records, None) == []  # no rounds of the race
+    gain = variables_gain(one_thread, [chosen, changed], records)
+    assert gain is not None
+    assert gain.text.startswith("Measured with prefork x2 and OMP_NUM_THREADS=1: 2 times the rate")
+    assert variables_gain(one_thread, [chosen, changed], records[:3]) is None
+    same = switched(chosen, one_thread)
+    assert same is not None
+    gain = variables_gain(one_thread, [chosen, same], records)
+    assert gain is not None
+    assert gain.how == "OMP_NUM_THREADS=1"
 
 
 def test_a_brief_race_counts_one_process_alone_if_it_was_not_repeated() -> None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from offload.causes import who as who_in_words
+from offload.causes.gains import Gain, Switch
 from offload.engine.application import Who
 from offload.engine.server import hold_for
 from offload.registry import catalog, places
@@ -23,15 +24,21 @@ from offload.units import percent, seconds
 SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes")
 
 OWN_THREADS = 1.25  # CPU time of a call over its time, if it has threads of its own; a guess
+ONE_THREAD = Switch({"OMP_NUM_THREADS": "1"})  # of OpenMP, OpenBLAS and MKL
 BESIDE = {LOOP: "Event loops", THREADS: "Several threads", PROCESSES: "Several processes"}
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function, and what its calls cost without a server; `who` are its lines in a server."""
+    """A function, and what its calls cost without a server; `who` are its lines in a server.
+
+    `gain` is that of set-ups in which a call has no threads of its own; None if it has none anyway,
+    or if that was not measured.
+    """
 
     probe: Probe
     who: Who | None = None
+    gain: Gain | None = None
 
     @cached_property
     def costs(self) -> Costs:
@@ -42,6 +49,11 @@ class Function:
     def alone_s(self) -> float:
         """The time of one call in s."""
         return self.probe.call.wall_s
+
+    @property
+    def has_own_threads(self) -> bool:
+        """Whether a call computes in several threads at once, such as those of BLAS."""
+        return self.probe.call.cpu_s > OWN_THREADS * self.probe.call.wall_s
 
     def title(self, case: Case) -> str:
         """Return its name, for a headline."""
@@ -77,9 +89,12 @@ class Function:
             yield f"It opens up to {setup.slots} connections to what it calls."
             twice = "it needs twice as many threads or workers"
             yield f"If what it waits for takes twice as long, {twice}."
-        if call.cpu_s > OWN_THREADS * call.wall_s:
+        if self.has_own_threads:
             yield "A call computes in threads of its own, such as those of BLAS: others hinder it."
-            yield "Repeat this with OMP_NUM_THREADS=1 in the environment: then workers share cores."
+            if self.gain is not None:
+                yield f"{self.gain.text}."
+            if self.gain is None or not self.gain.is_refuted:
+                yield f"Repeat this with {ONE_THREAD.text} in the environment."
         if setup.kind == LOOPS and blocks_s > LOOP_S:
             blocks = f"A call blocks the event loop for {seconds(blocks_s)}"
             fix = " Move the blocking part to a thread first." if self.probe.is_coroutine else ""

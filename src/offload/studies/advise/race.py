@@ -16,6 +16,7 @@ from pathlib import Path
 
 from offload import resource_limits
 from offload.causes import diagnosis
+from offload.causes.gains import Switch
 from offload.engine import builder, journal
 from offload.engine import plan as plans
 from offload.engine.plan import Plan, Sequential
@@ -75,7 +76,7 @@ class Race:
     `costs` are known before the race: of a function, or from `measure_alone`. With `overloads` the
     choice is loaded beyond its capacity at the end. With `measures_switches` there is time for what
     may remove the causes of an application's limit. `is_brief`: one round, without response times,
-    as a call takes `call_s` alone.
+    as a call takes `call_s` alone. `variables` may speed up a function on several processes.
     """
 
     question: Question
@@ -88,6 +89,7 @@ class Race:
     measures_switches: bool = True
     is_brief: bool = False
     call_s: float = 0.0
+    variables: Switch | None = None
     seed: int = field(default_factory=plans.new_seed)
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -136,15 +138,20 @@ class Race:
         if not changed:
             return
         index = records[-1].trial.case_index or 0
-        cases = {each: self.cases[each] for each in (index, *changed)}
         name, how = self.cases[index].name, " and ".join(changed.values())
-        slow_s = SWITCH_ROUNDS * len(cases) * ROUND_CALLS * (records[-1].baseline.alone_s or 0.0)
-        self.report(f"{name} without and with {how}: about {max(SWITCH_S, slow_s):.0f} s")
+        slow_s = (1 + len(changed)) * ROUND_CALLS * (records[-1].baseline.alone_s or 0.0)
+        longest_s = max(SWITCH_S, SWITCH_ROUNDS * slow_s)
+        self.report(f"{name} without and with {how}: about {longest_s:.0f} s")
+        self._measure_in_pairs([index, *changed], None)
+
+    def _measure_in_pairs(self, case_indexes: Sequence[int], upstream: Upstream | None) -> None:
+        """Measure cases in rounds of a block of their own, with new servers in each."""
+        cases = {each: self.cases[each] for each in case_indexes}
         ends = time.monotonic() + LONGEST_SWITCH_S
         for number in range(1, SWITCH_ROUNDS + 1):
             self._show_progress("remedies", cases)
             trial = replace(self._trial(number), block=SWITCHES)
-            self._keep(measure_round(cases, trial, None, lambda *_: None, False, SWITCH_DESIGN))
+            self._keep(measure_round(cases, trial, upstream, lambda *_: None, False, SWITCH_DESIGN))
             if number >= FEWEST and time.monotonic() > ends:
                 break
 
@@ -193,6 +200,7 @@ class Race:
                 self._measure_keep_alive(upstream)
                 self._measure_preloaded()
                 self._measure_remaining_causes()
+                self._measure_variables(upstream)
                 self._measure_overload(upstream)
         finally:
             remove_progress(self.folder)
@@ -480,6 +488,23 @@ class Race:
         windows = [each for each in windows if each.trial.kind == WINDOW]
         if diagnosis.switches(windows).keys() - known.keys():
             self.measure_switches(windows)
+
+    def _measure_variables(self, upstream: Upstream | None) -> None:
+        """Measure a function with `variables`, with a process for each core, beside the choice."""
+        found, cores = self.choice(), resource_limits.cpu_count()
+        if found is None or self.variables is None or not self.measures_switches:
+            return
+        plain = setup = found.best.setup
+        if (setup.slots or setup.processes) < cores:
+            setup = Setup("prefork", LOOPS, cores)
+        if not self.prior.is_possible(setup) or not found.best.capacity:
+            return
+        case = switched(self.cases[self._case_index(setup)], self.variables)
+        if case is None:
+            return
+        self.report(f"{plain.name} beside {setup.name} with {self.variables.text}: about 20 s")
+        (index,) = self._add_cases([case])
+        self._measure_in_pairs([self._case_index(plain), index], upstream)
 
     def _measure_overload(self, upstream: Upstream | None) -> None:
         """Load the choice beyond its capacity, as it is and with other settings."""

@@ -103,6 +103,25 @@ def gains(
     }
 
 
+def variables_gain(switch: Switch, cases: Sequence[Case], records: Sequence[Record]) -> Gain | None:
+    """Return the gain of the set-up that was measured with a switch's variables beside the choice.
+
+    None if it was not measured.
+    """
+    by_case: dict[int, list[Record]] = {}
+    for each in records:
+        if each.trial.block == SWITCHES:
+            by_case.setdefault(each.trial.case_index or 0, []).append(each)
+    changed = [i for i in by_case if switch.variables.items() <= cases[i].variables.items()]
+    plain = [i for i in by_case if i not in changed]
+    if not changed or not plain:
+        return None
+    name = setup_of(cases[changed[0]]).name
+    same = name == setup_of(cases[plain[0]]).name
+    how = switch.text if same else f"{name} and {switch.text}"
+    return estimate_gain(how, by_case[plain[0]], by_case[changed[0]])
+
+
 def keep_alive(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> KeepAlive | None:
     """Return what a set-up showed on reused connections; None if that was not measured."""
     own = {index for index, each in enumerate(cases) if each.keep_alive and setup_of(each) == setup}

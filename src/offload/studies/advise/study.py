@@ -89,6 +89,7 @@ def advise(
         race.ends += usual_budget(alone_s, question) if budget_s is None else budget_s
         if (beyond := describe_excessive_rate(race.prior, candidates)) is not None:
             report(beyond)
+        race.measures_switches = budget_s is None or budget_s >= LEAST_BUDGET_S
         if is_application(case.task):
             _measure_switches(race, budget_s)
         race.run(candidates)
@@ -113,7 +114,6 @@ def usual_budget(alone_s: float, question: Question) -> float:
 
 def _measure_switches(race: Race, budget_s: float | None) -> None:
     """Measure the remedies of one process; this is not part of the usual time of an answer."""
-    race.measures_switches = budget_s is None or budget_s >= LEAST_BUDGET_S
     if race.is_brief or not race.measures_switches:
         return
     began = time.monotonic()
@@ -153,6 +153,7 @@ def _start_function(
     found = function.measure(race.case, race.question)
     _check_response_time(race.question, found)
     race.costs = found.costs
+    race.variables = function.ONE_THREAD if found.has_own_threads else None
     installed, missing = function.servers()
     candidates = race.prior.candidates(installed)
     if not candidates:
@@ -329,7 +330,8 @@ def _subject(
 ) -> Function | Application:
     if saved.probe is not None:
         sampled = [each.who for each in records if each.who is not None]
-        return Function(saved.probe, sampled[-1] if sampled else None)
+        gain = result.variables_gain(function.ONE_THREAD, cases, records)
+        return Function(saved.probe, sampled[-1] if sampled else None, gain)
     if not any(application.is_probe(each) and each.result.rate for each in records):
         raise RunError("the application was not measured", REPEAT)
     return _application(saved, cases, records)

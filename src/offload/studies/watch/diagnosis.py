@@ -54,6 +54,7 @@ UNEVEN_REMEDY = (
     "close connections after a response or a short time, give each process its own queue "
     "(SO_REUSEPORT), or put a balancer in front, with a port for each process"
 )
+MORE_THREADS = "give it more threads (--threads), or use more processes"  # a server in threads
 MORE = 1.1  # requests in progress per thread of a pool, from which some wait for a thread; a guess
 LOCKED = 0.5  # share of a full pool's threads that wait for a lock, such as the GIL; a guess
 
@@ -203,17 +204,19 @@ def find_pool_full(of: Signs) -> Iterator[Seen]:
         if of.rho.get(pool.pid, 0.0) >= SATURATED or not _is_at_limit(of, pool):
             continue
         busy, count = percent(pool.busy), pool.threads
-        if pool.pool == threads.ANYIO:
+        if pool.pool != threads.DEFAULT_EXECUTOR:
             cause = Cause(THREAD_LIMIT, round(pool.busy, 4), SATURATED, limit=count)
+            routes = ", in which def routes run," if pool.pool == threads.ANYIO else ""
             clause = (
-                f"all {count} threads of anyio in pid {pool.pid}, in which def routes run, are in "
-                f"use for {busy} of the time"
+                f"all {count} threads of {pool.pool} in pid {pool.pid}{routes} are in use for "
+                f"{busy} of the time"
             )
         else:
             use = application.PoolUse(DEFAULT, limit=count, full=pool.busy, dns=pool.resolving)
             cause = Cause(DEFAULT_EXECUTOR, round(pool.busy, 4), SATURATED, limit=count, facts=use)
             clause = f"{diagnosis.clause(cause, 0)} (pid {pool.pid})"
-        yield Seen(cause, pool.pid, clause)
+        is_server = pool.pool in threads.SERVERS
+        yield Seen(cause, pool.pid, clause, MORE_THREADS if is_server else None)
 
 
 def _is_at_limit(of: Signs, pool: PoolUse) -> bool:

@@ -50,6 +50,11 @@ POOLS = (
     (ANYIO, re.compile(r"AnyIO worker t")),
     (DEFAULT_EXECUTOR, re.compile(r"(?:asyncio|uvloop)_\d")),
 )
+# Servers that run requests in threads: the file and function by which they run one.
+SERVERS = {
+    "gunicorn": ("/gunicorn/workers/gthread.py", "handle"),
+    "waitress": ("/waitress/channel.py", "service"),
+}
 
 
 def pool_of(name: str) -> str | None:
@@ -83,7 +88,7 @@ class LoopUse:
 
 @dataclass(frozen=True)
 class PoolUse:
-    """The use of one pool of threads of a process.
+    """The use of one pool of threads of a process; `pool` is its owner, such as a server.
 
     `busy` is the mean share of the `threads` that run a call, `locked` the mean share of those that
     wait for a lock, which may be the GIL, a pool of connections, or idle, and `resolving` that of
@@ -177,6 +182,7 @@ class ThreadMeter:
         self._loops: dict[tuple[int, int], _Thread] = {}
         self._pools: dict[tuple[int, int], _Thread] = {}
         self._calls: dict[tuple[int, int], Counter[bool]] = {}  # seen in a call, or waiting for one
+        self._servers: dict[tuple[int, str], str] = {}  # by process and name without its number
         self._resolving: Counter[int] = Counter()  # samples of a process, in pools
         self._unnamed: set[int] = set()  # processes with threads whose names are unknown
         self._seen: set[tuple[int, int]] = set()
@@ -222,8 +228,10 @@ class ThreadMeter:
             key = stack.pid, int(stack.thread)
             if stack.name and key in self._seen:
                 self.names[key] = stack.name
+                if (server := server_of(stack.frames)) is not None:
+                    self._servers[key[0], _without_number(stack.name)] = server
                 self._look_at(key)
-                if pool_of(stack.name) is not None:
+                if self._pool(key, stack.name) is not None:
                     calls = self._calls.setdefault(key, Counter())
                     calls[runs_call(stack.frames)] += stack.count
                     if any(frame.function == RESOLVES for frame in stack.frames):
@@ -237,7 +245,7 @@ class ThreadMeter:
         """Find out whether a thread may run a loop, or belongs to a pool."""
         pid, thread = key
         name = self.names.get(key) or _read(Path(f"/proc/{pid}/task/{thread}/comm"))
-        if pool_of(name) is not None:
+        if self._pool(key, name) is not None:
             self.names[key] = name
             self._open(key, self._pools, MOST_POOL_THREADS)
             return
@@ -245,6 +253,10 @@ class ThreadMeter:
             self._unnamed.add(pid)
         if thread == pid or _waits_for_events(Path(f"/proc/{pid}/task/{thread}/wchan")):
             self._open(key, self._loops, MOST_LOOPS)
+
+    def _pool(self, key: tuple[int, int], name: str) -> str | None:
+        """Return the pool that a thread of this name belongs to."""
+        return pool_of(name) or self._servers.get((key[0], _without_number(name)))
 
     def _open(self, key: tuple[int, int], into: dict[tuple[int, int], _Thread], most: int) -> None:
         if key in into or len(into) >= most:
@@ -304,7 +316,7 @@ class ThreadMeter:
         """
         groups: dict[tuple[int, str], list[tuple[int, int]]] = {}
         for key, name in list(self.names.items()):
-            if key in self._seen and (pool := pool_of(name)) is not None:
+            if key in self._seen and (pool := self._pool(key, name)) is not None:
                 groups.setdefault((key[0], pool), []).append(key)
         found = []
         for (pid, pool), keys in groups.items():
@@ -383,10 +395,25 @@ def runs_call(frames: Sequence[Frame]) -> bool:
     for n, frame in enumerate(frames):
         if files[n].endswith("/concurrent/futures/thread.py") and frame.function == "run":
             return True
+        if server_of([frame]) is not None:
+            return True
         if "/anyio/_backends/" in files[n] and frame.function == "run":
             is_waiting = files[n + 1 : n + 2] and files[n + 1].endswith("/queue.py")
             return not is_waiting
     return False
+
+
+def server_of(frames: Sequence[Frame]) -> str | None:
+    """Return the server whose thread runs a request in this stack, if it is one of `SERVERS`."""
+    for frame in frames:
+        for server, (file, function) in SERVERS.items():
+            if frame.function == function and f"/{frame.file}".endswith(file):
+                return server
+    return None
+
+
+def _without_number(name: str) -> str:
+    return re.sub(r"[-_]?\d+$", "", name)
 
 
 def find_holders(samples: Samples, folder: Path | None) -> list[Holder]:
@@ -397,7 +424,7 @@ def find_holders(samples: Samples, folder: Path | None) -> list[Holder]:
     rounds = samples.rounds["holding"]
     groups: dict[tuple[int, str], list[Stack]] = {}
     for stack in samples.holding:
-        name = re.sub(r"[-_]?\d+$", "", stack.name) or f"thread {stack.thread}"
+        name = _without_number(stack.name) or f"thread {stack.thread}"
         groups.setdefault((stack.pid, name), []).append(stack)
     found = []
     for (pid, name), stacks in groups.items():
