@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from offload.engine import server, who
+from offload.engine import hot_lines, server, who
 from offload.engine.application import HotLine
-from offload.engine.who import Frame, Samples, Stack
+from offload.engine.hot_lines import Frame, Samples, Stack
+from offload.registry import places
 from offload.suites import Case
 from tests import ROOT
 from tests.installed import lacks, require
@@ -23,24 +24,24 @@ HOT = Path(__file__).with_name("hot")
 LIB = "/usr/lib/python3.12"
 SITE = "/home/me/.venv/lib/python3.12/site-packages"
 FUNCTIONS = {
-    "python_loop": who.HOLDS,
-    "json_parse": who.HOLDS,
-    "lxml_parse": who.COMPUTES,
-    "sqlite_query": who.COMPUTES,
-    "lock_held": who.WAITS,
-    "sleep_on_loop": who.BLOCKS,
-    "requests_on_loop": who.BLOCKS,
-    "backtracking": who.HOLDS,
-    "c_call": who.HOLDS,
-    "recursion": who.HOLDS,
+    "python_loop": hot_lines.HOLDS,
+    "json_parse": hot_lines.HOLDS,
+    "lxml_parse": hot_lines.COMPUTES,
+    "sqlite_query": hot_lines.COMPUTES,
+    "lock_held": hot_lines.WAITS,
+    "sleep_on_loop": hot_lines.BLOCKS,
+    "requests_on_loop": hot_lines.BLOCKS,
+    "backtracking": hot_lines.HOLDS,
+    "c_call": hot_lines.HOLDS,
+    "recursion": hot_lines.HOLDS,
 }
 APPLICATIONS = {
-    "with_middleware": ("middleware", who.BLOCKS),
-    "with_body": ("response body", who.BLOCKS),
-    "with_background": ("background task", who.BLOCKS),
-    "with_def_route": ("route", who.WAITS),
-    "with_async_route": ("route", who.BLOCKS),
-    "with_await": (None, who.AWAITS),
+    "with_middleware": ("middleware", hot_lines.BLOCKS),
+    "with_body": ("response body", hot_lines.BLOCKS),
+    "with_background": ("background task", hot_lines.BLOCKS),
+    "with_def_route": ("route", hot_lines.WAITS),
+    "with_async_route": ("route", hot_lines.BLOCKS),
+    "with_await": (None, hot_lines.AWAITS),
 }
 # Without capabilities, root is to the kernel an ordinary user who samples his own processes.
 UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
@@ -66,7 +67,7 @@ def test_lines_of_py_spy_have_the_last_process_and_all_frames() -> None:
         'process 7:"python";thread (9);<module> (/home/me/a.py:-1) 1\n'
         "py-spy> nothing else is a stack\n"
     )
-    assert who.parse_py_spy(text, 1) == [
+    assert hot_lines.parse_py_spy(text, 1) == [
         Stack(
             8,
             "9",
@@ -89,13 +90,13 @@ def test_lines_of_py_spy_have_the_last_process_and_all_frames() -> None:
         ("/home/me/.venv/bin/gunicorn", False),
         ("<frozen importlib._bootstrap>", False),
         ("<string>", False),
-        (str(who.places.PACKAGE / "serving" / "main.py"), False),
-        (str(who.places.PACKAGE / "tasks" / "__init__.py"), False),
-        (str(who.places.PACKAGE / "tasks" / "sleep.py"), True),
+        (str(places.PACKAGE / "serving" / "main.py"), False),
+        (str(places.PACKAGE / "tasks" / "__init__.py"), False),
+        (str(places.PACKAGE / "tasks" / "sleep.py"), True),
     ],
 )
 def test_the_users_files_are_told_from_libraries(file: str, is_users: bool) -> None:
-    assert who.is_users(file) is is_users
+    assert hot_lines.is_users(file) is is_users
 
 
 ASGI = (f"run@{LIB}/asyncio/runners.py:1", f"__call__@{SITE}/starlette/applications.py:1")
@@ -137,15 +138,15 @@ def test_the_frames_around_a_function_tell_what_it_is(
     stack = frames(
         *outer, "view@/home/me/a.py:5", "help@/home/me/b.py:7", f"dumps@{LIB}/json/x.py:1"
     )
-    spot = who.find_spot(stack)
-    assert spot == who.Spot(Frame("help", "/home/me/b.py", 7), context, is_loop)
+    spot = hot_lines.find_spot(stack)
+    assert spot == hot_lines.Spot(Frame("help", "/home/me/b.py", 7), context, is_loop)
 
 
 def test_the_program_that_started_a_server_does_not_wait() -> None:
     started = ("<module>@/home/me/main.py:9", "main@/home/me/main.py:5")
     idle = frames(*started, f"run@{SITE}/uvicorn/main.py:1", f"select@{LIB}/selectors.py:1")
-    assert who.find_spot(idle) is None
-    assert who.find_spot(frames(*started)) == who.Spot(
+    assert hot_lines.find_spot(idle) is None
+    assert hot_lines.find_spot(frames(*started)) == hot_lines.Spot(
         Frame("main", "/home/me/main.py", 5), None, False
     )
 
@@ -153,8 +154,8 @@ def test_the_program_that_started_a_server_does_not_wait() -> None:
 def test_a_forked_process_is_not_where_its_parent_was() -> None:
     forked = (f"_bootstrap@{LIB}/multiprocessing/process.py:1", f"run@{LIB}/concurrent/x.py:1")
     parent = (*ASGI, "view@/home/me/a.py:5", f"start@{LIB}/multiprocessing/process.py:9")
-    assert who.find_spot(frames(*parent, *forked)) is None
-    assert who.find_spot(frames(*parent, *forked, "draw@/home/me/b.py:7")) == who.Spot(
+    assert hot_lines.find_spot(frames(*parent, *forked)) is None
+    assert hot_lines.find_spot(frames(*parent, *forked, "draw@/home/me/b.py:7")) == hot_lines.Spot(
         Frame("draw", "/home/me/b.py", 7), "process", False
     )
 
@@ -169,7 +170,7 @@ def samples(cores: float | None = None, **kinds: list[tuple[tuple[str, ...], int
 
 def test_threads_that_wait_for_the_gil_of_a_line_do_not_hide_it() -> None:
     spin, read = (*WORKER, "spin@/a/x.py:2"), (*WORKER, "read@/a/x.py:9")
-    found = who.find_lines(
+    found = hot_lines.find_lines(
         samples(
             holding=[(spin, 95)],
             running=[(spin, 95)],
@@ -178,14 +179,14 @@ def test_threads_that_wait_for_the_gil_of_a_line_do_not_hide_it() -> None:
         Path("/a"),
     )
     assert found == (
-        HotLine("spin", "x.py", 2, 0.95, who.HOLDS, "thread pool"),
-        HotLine("read", "x.py", 9, 0.125, who.WAITS, "thread pool"),
+        HotLine("spin", "x.py", 2, 0.95, hot_lines.HOLDS, "thread pool"),
+        HotLine("read", "x.py", 9, 0.125, hot_lines.WAITS, "thread pool"),
     )
 
 
 @pytest.mark.parametrize(
     ("sleeping", "doing", "share"),
-    [(5400, who.WAITS, 0.844), (50, who.COMPUTES, 1.0)],
+    [(5400, hot_lines.WAITS, 0.844), (50, hot_lines.COMPUTES, 1.0)],
     ids=["most of them wait", "all of them compute"],
 )
 def test_threads_that_wait_for_a_cpu_do_not_compute(
@@ -193,7 +194,7 @@ def test_threads_that_wait_for_a_cpu_do_not_compute(
 ) -> None:
     line = (*WORKER, "order@/a/x.py:2")
     own = samples(1.5, running=[(line, 1000)], every=[(line, 1000 + sleeping)])
-    [found] = who.find_lines(own, Path("/a"))
+    [found] = hot_lines.find_lines(own, Path("/a"))
     assert found.doing == doing
     assert found.share == share
 
@@ -207,8 +208,8 @@ def test_the_lines_at_which_most_tasks_await_are_sums_over_all_processes() -> No
         [report(ask=30, rare=1), report(ask=40, show=29)], {("/a/x.py", "show"): "route"}
     )
     assert found == [
-        HotLine("ask", "x.py", 7, 0.7, who.AWAITS),
-        HotLine("show", "x.py", 7, 0.29, who.AWAITS, "route"),
+        HotLine("ask", "x.py", 7, 0.7, hot_lines.AWAITS),
+        HotLine("show", "x.py", 7, 0.29, hot_lines.AWAITS, "route"),
     ]
     assert who.find_awaits([{}]) == []
 
@@ -217,21 +218,21 @@ def test_cold_lines_of_a_function_count_for_its_hottest_line() -> None:
     loop = {line: (*ASGI, f"loop@/a/x.py:{line}") for line in (1, 2, 3)}
     other = (*ASGI, "other@/a/x.py:9")
     every = [(loop[1], 10), (loop[2], 30), (loop[3], 11), (other, 35)]
-    found = who.find_lines(samples(every=every))
+    found = hot_lines.find_lines(samples(every=every))
     assert [(line.line, line.share) for line in found] == [(2, 0.51), (9, 0.35)]
 
 
 def test_lines_that_a_library_runs_and_rare_lines_are_no_answer() -> None:
-    assert who.find_lines(samples(every=[(ASGI, 100), ((*ASGI, "rare@/a/x.py:1"), 1)])) == ()
+    assert hot_lines.find_lines(samples(every=[(ASGI, 100), ((*ASGI, "rare@/a/x.py:1"), 1)])) == ()
 
 
 def test_a_library_that_holds_the_gil_without_a_line_of_the_user_is_named() -> None:
     library = "/venv/lib/python3.11/site-packages"
     checks = (*ASGI, f"app@{library}/fastapi/routing.py:7", f"check@{library}/pydantic/root.py:40")
     own = (*ASGI, "check@/a/x.py:1", f"check@{library}/pydantic/root.py:40")
-    found = who.find_library_line(samples(holding=[(checks, 70), (ASGI, 20), (own, 10)]))
-    assert found == HotLine("check", "pydantic/root.py", 40, 0.7, who.HOLDS, "library")
-    assert who.find_library_line(samples(holding=[(checks, 40), (own, 60)])) is None
+    found = hot_lines.find_library_line(samples(holding=[(checks, 70), (ASGI, 20), (own, 10)]))
+    assert found == HotLine("check", "pydantic/root.py", 40, 0.7, hot_lines.HOLDS, "library")
+    assert hot_lines.find_library_line(samples(holding=[(checks, 40), (own, 60)])) is None
 
 
 def test_a_missing_process_is_a_reason() -> None:
@@ -272,7 +273,7 @@ def hot_line(file: str, name: str) -> int:
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_hot_line_of_a_function_is_the_first(name: str, user: tuple[str, ...]) -> None:
-    strategy = "loop" if FUNCTIONS[name] == who.BLOCKS else "threads"
+    strategy = "loop" if FUNCTIONS[name] == hot_lines.BLOCKS else "threads"
     first = sampled("function", name, strategy, user)[0]
     assert (first["file"], first["line"]) == ("functions.py", hot_line("functions.py", name))
     assert first["doing"] == FUNCTIONS[name]

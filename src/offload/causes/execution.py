@@ -12,7 +12,7 @@ from offload.causes.gains import Switch
 from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine
-from offload.engine.who import BLOCKS, HOLDS
+from offload.engine.hot_lines import BLOCKS, HOLDS
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
 
@@ -39,7 +39,7 @@ STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block 
 TOGETHER = 0.7  # rate of requests together over that of one after another
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
-BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/who.py
+BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/hot_lines.py
 # These variables set the threads of anyio and of asyncio (serving/metrics/thread_use.py).
 TOKENS, EXECUTOR_THREADS = "SERVER_TOKENS", "SERVER_EXECUTOR_THREADS"
 GIL_IMPORT = "gil_import"

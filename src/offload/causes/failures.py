@@ -16,8 +16,8 @@ from offload.engine.application import (
     StalledPool,
     Started,
 )
+from offload.engine.hot_lines import WAITS
 from offload.engine.record import Record
-from offload.engine.who import AWAITS, WAITS
 from offload.errors import STALLED, escaped
 from offload.units import counted, percent, seconds
 
@@ -143,7 +143,7 @@ def _waiting_line(record: Record, of: Figures) -> HotLine | None:
     stall = record.application.failing.stall
     if load_fails(record) and stall is not None and stall.places:
         return _line(stall.places[0], 1.0)
-    return of.hottest if of.hottest and of.hottest.doing in (WAITS, AWAITS) else None
+    return of.waiting_line
 
 
 def _is_held_long(pool: PoolUse, of: Figures) -> bool:

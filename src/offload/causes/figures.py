@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from offload.causes import ceiling
 from offload.causes.ceiling import Ceiling
 from offload.engine.application import Collector, HotLine, Malloc, Route, Steps
+from offload.engine.hot_lines import AWAITS, WAITS
 from offload.engine.record import Record
 
 Part = TypeVar("Part", Collector, Malloc)
@@ -169,6 +170,11 @@ class Figures:
         own = [route for r in self.records for route in r.application.routes if route.route == name]
         names = [each.name for each in fields(Steps)]
         return Steps(**{key: median([getattr(route.steps, key) for route in own]) for key in names})
+
+    @property
+    def waiting_line(self) -> HotLine | None:
+        """The hottest line, if it waits or awaits."""
+        return self.hottest if self.hottest and self.hottest.doing in (WAITS, AWAITS) else None
 
     @property
     def cores_each(self) -> float | None:

@@ -23,7 +23,6 @@ from offload.causes.failures import (
 )
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
-from offload.engine import who
 from offload.engine.application import PoolUse
 from offload.engine.record import Record
 from offload.errors import escaped
@@ -119,11 +118,15 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
         return Cause(WAITS_ELSEWHERE, waiting, least, limit=backlog.consumers, facts=backlog)
     # Little's law: the number of requests that are served at once, from the time of a single one
     at_once = max(1, round((of.rate or 0.0) * (of.alone_s or 0.0)))
-    waits = of.hottest if of.hottest and of.hottest.doing in (who.WAITS, who.AWAITS) else None
     full = _find_full_default(of)
     also = None if full is None else AlsoFull(full)
     return Cause(
-        WAITS_ELSEWHERE, of.signs.stretch, STRETCHED, limit=at_once, line=waits, facts=also
+        WAITS_ELSEWHERE,
+        of.signs.stretch,
+        STRETCHED,
+        limit=at_once,
+        line=of.waiting_line,
+        facts=also,
     )
 
 

@@ -21,8 +21,8 @@ from offload.causes.execution import THREAD_HOPS
 from offload.causes.figures import figures
 from offload.causes.rules import Cause
 from offload.engine.application import Collector, HotLine, Steps, Who
+from offload.engine.hot_lines import AWAITS, BLOCKS
 from offload.engine.record import ClientPorts
-from offload.engine.who import AWAITS, BLOCKS
 from tests.bench.analysis.test_pool_causes import causes, kinds, record
 
 HOPS = {

@@ -13,8 +13,8 @@ from offload.causes.machine import CPU_QUOTA, LISTEN_QUEUE
 from offload.causes.memory import MEMORY_LIMIT
 from offload.causes.processes import UNEVEN_PROCESSES
 from offload.engine.application import HotLine, Who
+from offload.engine.hot_lines import BLOCKS, Frame
 from offload.engine.record import MemoryLimit, Resources, Throttling
-from offload.engine.who import BLOCKS, Frame
 from offload.studies.watch import diagnosis
 from offload.studies.watch.diagnosis import WATCHED, Signs
 from offload.studies.watch.sockets import SocketUse

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.engine.who import Frame, Samples, Stack
+from offload.engine.hot_lines import Frame, Samples, Stack
 from offload.studies.watch import threads
 from offload.studies.watch.threads import (
     HIDDEN,

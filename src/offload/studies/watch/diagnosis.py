@@ -32,8 +32,8 @@ from offload.causes.rules import Cause
 from offload.engine import application
 from offload.engine.application import HotLine, Who
 from offload.engine.builder import CHANCE, UNEVEN
+from offload.engine.hot_lines import BLOCKS
 from offload.engine.record import CaseFacts, Record, Resources, Trial
-from offload.engine.who import BLOCKS
 from offload.errors import escaped
 from offload.studies.watch import threads
 from offload.studies.watch.readings import Watch

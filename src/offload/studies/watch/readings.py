@@ -20,7 +20,8 @@ from pathlib import Path
 import psutil
 
 from offload.engine.gil_location import NOT_PYTHON, STARTING, Unreadable
-from offload.engine.who import BackgroundSample, Samples
+from offload.engine.hot_lines import Samples
+from offload.engine.who import BackgroundSample
 from offload.errors import MachineError, UsageError, UserError
 from offload.studies.watch.gil_meter import ON, UNREADABLE, GilMeter, GilUse
 from offload.studies.watch.response_time import Requester, Response

@@ -18,8 +18,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from offload.engine.hot_lines import Frame, Samples, Stack, find_spot, is_users, shortened
 from offload.engine.processes import read_switches, thread_ids
-from offload.engine.who import Frame, Samples, Stack, dump_stacks, find_spot, is_users, shortened
+from offload.engine.who import dump_stacks
 from offload.studies.watch.usage import Pace
 
 EVERY = 0.01  # s between two samples of the loops

@@ -1,0 +1,383 @@
+"""From sampled stacks to lines: who holds the GIL, blocks the event loop or waits.
+
+Only frames of the user count: neither the standard library, nor installed packages, nor this one.
+A sample belongs to the innermost of them, and the frames around it tell what called it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from offload.engine.application import HotLine
+from offload.registry import places
+
+HOLDS, BLOCKS, COMPUTES, WAITS, AWAITS = (
+    "holds the GIL",
+    "blocks the loop",
+    "computes without the GIL",
+    "waits",
+    "awaits",
+)
+Endpoints = Mapping[tuple[str, str], str]  # file and function: "route" or "dependency"
+MOST = 3  # lines in the result
+LEAST = 0.02  # share of a line in the result; a guess
+FEW = 0.25  # share of each line of threads, below which tasks that await come first; a guess
+OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
+OFTEN = 0.15  # part of a line's time in which it holds the GIL or computes; a guess
+LONG = 0.5  # share of the time in which it holds the GIL, while many threads wait; a guess
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A call in a stack: `function` has no class."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The frames of a thread, the outermost first, in `count` samples.
+
+    `thread` is its number in the system; `name` is empty if the sampler does not report it.
+    """
+
+    pid: int
+    thread: str
+    frames: tuple[Frame, ...]
+    count: int
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The stacks of a window: of GIL holders, of running and of all threads.
+
+    `rounds` is the number of times that each process was sampled, for each of them. `cores` is the
+    CPU time that all processes used, in s per s; None if it is unknown.
+    """
+
+    rounds: Mapping[str, int]
+    holding: Sequence[Stack]
+    running: Sequence[Stack]
+    every: Sequence[Stack]
+    cores: float | None = None
+
+    @property
+    def on_cpu(self) -> float:
+        """The part of the running threads that had a CPU: the others were waiting for one."""
+        running = sum(stack.count for stack in self.running) / self.rounds["running"]
+        if self.cores is None or not running:
+            return 1.0
+        return min(1.0, self.cores / running)
+
+
+# 1. Parse
+
+
+PROCESS = re.compile(r'(?:^|;)process (\d+):"')
+THREAD = re.compile(r"(?:^|;)thread \((\w+)\)(?:: ([^;]*))?;")
+FRAME = re.compile(r"(?P<function>[^;]*?) \((?P<file>.*?):(?P<line>-?\d+)\)(?:;|$)")
+
+
+def parse_py_spy(text: str, pid: int) -> list[Stack]:
+    """Return the stacks that py-spy wrote in its format "raw", with processes and threads.
+
+    `pid` is that of the sampled process; stacks of its children name their own.
+    """
+    stacks = []
+    for line in text.splitlines():
+        stack, _, count = line.rpartition(" ")
+        if not count.isdigit() or (thread := THREAD.search(stack)) is None:
+            continue
+        named = PROCESS.findall(stack[: thread.start()])
+        frames = tuple(
+            Frame(found["function"].rpartition(".")[2], found["file"], int(found["line"]))
+            for found in FRAME.finditer(stack, thread.end())
+        )
+        own_pid = int(named[-1]) if named else pid
+        stacks.append(Stack(own_pid, thread[1], frames, int(count), thread[2] or ""))
+    return stacks
+
+
+# 2. Which frames are the user's, and what called them
+
+
+LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*t?/|/python\d+\.zip/")
+LOOPS = (  # the function of a file that runs an event loop in its thread
+    ("/asyncio/base_events.py", "run_forever"),
+    ("/asyncio/runners.py", "run"),  # here and below: uvloop's own frames cannot be seen
+    ("/uvloop/", ""),
+    ("/uvicorn/_compat.py", ""),
+    ("/uvicorn/server.py", ""),
+    ("/uvicorn/workers.py", ""),
+    ("/uvicorn_worker/", ""),
+    ("/gunicorn/workers/gasgi.py", ""),
+    ("/aiohttp/web.py", "run_app"),
+    ("/hypercorn/asyncio/", ""),
+    ("/granian/server/", ""),
+    ("/gevent/", ""),
+    ("/trio/_core/_run.py", ""),
+)
+FORKED = (("/multiprocessing/process.py", "_bootstrap"),)  # the first function of a child
+THREAD_POOL = "thread pool"
+# The function of a file, and what the user's function is that it calls. The first that fits counts.
+CONTEXTS = (
+    ("/offload/tasks/__init__.py", "", "task"),
+    ("/starlette/background.py", "", "background task"),
+    ("/starlette/responses.py", "", "response body"),
+    ("/starlette/concurrency.py", "_next", "response body"),
+    ("/starlette/concurrency.py", "iterate_in_threadpool", "response body"),
+    ("/fastapi/dependencies/", "", "dependency"),
+    ("/starlette/routing.py", "", "route"),
+    ("/starlette/endpoints.py", "", "route"),
+    ("/fastapi/routing.py", "", "route"),
+    ("/starlette/middleware/", "", "middleware"),
+    ("/starlette/_exception_handler.py", "", "middleware"),
+    ("/starlette/applications.py", "", "middleware"),
+    ("/flask/app.py", "preprocess_request", "middleware"),
+    ("/flask/app.py", "process_response", "middleware"),
+    ("/flask/app.py", "do_teardown_request", "middleware"),
+    ("/flask/", "", "route"),
+    ("/werkzeug/wsgi.py", "", "response body"),
+    ("/werkzeug/wrappers/response.py", "", "response body"),
+    ("/django/http/response.py", "", "response body"),
+    ("/django/core/handlers/exception.py", "", "middleware"),
+    ("/django/utils/deprecation.py", "", "middleware"),
+    ("/django/", "", "route"),
+    ("/asgiref/", "", "route"),
+    ("/tornado/web.py", "", "route"),
+    ("/aiohttp/web", "", "route"),
+    ("/anyio/_backends/", "run", THREAD_POOL),
+    ("/concurrent/futures/thread.py", "", THREAD_POOL),
+    ("/asyncio/events.py", "_run", "asyncio task"),
+    ("/asyncio/runners.py", "run", "asyncio task"),
+    ("/multiprocessing/process.py", "", "process"),
+    ("/threading.py", "", "thread"),
+    ("/uvicorn/", "", "application"),
+    ("/gunicorn/", "", "application"),
+    ("/granian/", "", "application"),
+    ("/hypercorn/", "", "application"),
+    ("/waitress/", "", "application"),
+    ("/socketserver.py", "", "application"),
+)
+OWN = ("thread", "process")  # contexts whose waiting is no request that waits
+# A program that calls one of these is idle, unless they call it back.
+SERVERS = tuple(path for path, _, title in CONTEXTS if title == "application")
+OURS = str(places.PACKAGE)
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is the user's: tasks of this package count as such."""
+    if file.startswith("<") or LIBRARY.search(file):
+        return False
+    if any(file.startswith(folder) for folder in our_folders()):
+        return file.startswith(f"{OURS}/tasks/") and not Path(file).name.startswith("_")
+    return not file.endswith(("/bin/gunicorn", "/bin/uvicorn", "/bin/offload", "/bin/fab"))
+
+
+def our_folders() -> Iterator[str]:
+    """Yield the folders of this package, its servers and its pool."""
+    yield f"{OURS}/"
+    if places.CHECKOUT is not None:
+        yield f"{places.CHECKOUT}/servers/"
+        yield f"{places.CHECKOUT}/pipepool/src/"
+
+
+@dataclass(frozen=True)
+class Spot:
+    """The user's line that a stack belongs to, and whether its thread runs an event loop."""
+
+    frame: Frame
+    context: str | None
+    is_loop: bool
+
+
+def find_spot(frames: Sequence[Frame]) -> Spot | None:
+    """Return the innermost frame of the user that a server or a loop called; None if there is none.
+
+    Frames outside of it, such as the program that started the server, count only if no server and
+    no loop is in the stack. A process that was forked by a call, such as that of an executor, has
+    the frames of this call, too: they are its parent's.
+    """
+    forked = [n for n, frame in enumerate(frames) if _fits(FORKED, frame.file, frame.function)]
+    frames = frames[forked[-1] :] if forked else frames
+    files = [f"/{frame.file}" for frame in frames]
+    loop = [n for n, frame in enumerate(frames) if _fits(LOOPS, files[n], frame.function)]
+    server = [n for n, file in enumerate(files) if any(part in file for part in SERVERS)]
+    first = min([*loop, *server, len(frames)])
+    start = 0 if first == len(frames) else first
+    inner = [n for n in range(start, len(frames)) if is_users(frames[n].file)]
+    if not inner:
+        return None
+    outer = zip(reversed(frames[: inner[-1]]), reversed(files[: inner[-1]]), strict=True)
+    titles = (_title(file, frame.function) for frame, file in outer if not is_users(frame.file))
+    context = next((title for title in titles if title is not None), None)
+    return Spot(frames[inner[-1]], context, bool(loop))
+
+
+def _title(file: str, function: str) -> str | None:
+    found = (title for path, name, title in CONTEXTS if path in file and name in ("", function))
+    return next(found, None)
+
+
+def _fits(known: Iterable[tuple[str, str]], file: str, function: str) -> bool:
+    return any(path in file and name in ("", function) for path, name in known)
+
+
+# 3. Count
+
+
+@dataclass
+class Counts:
+    """The samples of a line, and those of each context in which it ran."""
+
+    loop: int = 0
+    holding: int = 0
+    running: int = 0
+    every: int = 0
+    contexts: Counter[str | None] = field(default_factory=Counter)
+
+    @property
+    def weight(self) -> int:
+        """The number of samples that decides which line of a function is the hottest."""
+        return max(self.loop, self.holding, self.running, self.every)
+
+    def add(self, other: Counts) -> None:
+        """Add the samples of another line."""
+        self.loop += other.loop
+        self.holding += other.holding
+        self.running += other.running
+        self.every += other.every
+        self.contexts += other.contexts
+
+
+def find_lines(
+    samples: Samples, folder: Path | None = None, endpoints: Endpoints = MappingProxyType({})
+) -> tuple[HotLine, ...]:
+    """Return the three lines with the largest shares.
+
+    `folder` is that of the user, `endpoints` what functions in the thread pool are.
+    """
+    lines: dict[Frame, Counts] = {}
+    pids: dict[str, set[int]] = {"loop": set(), "holding": set(), "running": set()}
+    for kind in ("every", "holding", "running"):
+        for stack in getattr(samples, kind):
+            if (spot := find_spot(stack.frames)) is None:
+                continue
+            counted = "loop" if spot.is_loop else kind
+            if (spot.is_loop and kind != "every") or (kind == "every" and spot.context in OWN):
+                continue
+            counts = lines.setdefault(spot.frame, Counts())
+            setattr(counts, counted, getattr(counts, counted) + stack.count)
+            counts.contexts[spot.context] += stack.count
+            pids.setdefault(counted, set()).add(stack.pid)
+    merged = merge_small_lines(lines)
+    rates = {
+        frame: Rates(
+            counts.loop / samples.rounds["every"] / max(1, len(pids["loop"])),
+            counts.holding / samples.rounds["holding"] / max(1, len(pids["holding"])),
+            counts.running / samples.rounds["running"],
+            counts.every / samples.rounds["every"],
+            samples.on_cpu,
+        )
+        for frame, counts in merged.items()
+    }
+    # At least one thread in all the time: the waits of an idle server are short.
+    threads = max(1.0, sum(each.every for each in rates.values()))
+    found = []
+    for frame, counts in merged.items():
+        doing, share = rates[frame].describe(threads)
+        [(context, _)] = counts.contexts.most_common(1)
+        if context == THREAD_POOL:
+            context = endpoints.get((frame.file, frame.function), context)
+        file = shortened(frame.file, folder)
+        found.append(HotLine(frame.function, file, frame.line, round(share, 3), doing, context))
+    found.sort(key=lambda line: -line.share)
+    return tuple(line for line in found[:MOST] if line.share >= LEAST)
+
+
+def find_library_line(samples: Samples) -> HotLine | None:
+    """Return the function of a library that holds the GIL most of the time; None if none does.
+
+    It was not called by a line of the user, such as the validation of a response.
+    """
+    counts, pids = Counter[tuple[str, str]](), set[int]()
+    lines: dict[tuple[str, str], Counter[int]] = {}
+    for stack in samples.holding:
+        inner = stack.frames[-1] if stack.frames and find_spot(stack.frames) is None else None
+        if inner is None or LIBRARY.search(inner.file) is None:
+            continue
+        place = inner.function, inner.file
+        counts[place] += stack.count
+        lines.setdefault(place, Counter())[inner.line] += stack.count
+        pids.add(stack.pid)
+    for (function, file), count in counts.most_common(1):
+        share = count / samples.rounds["holding"] / len(pids)
+        [(line, _)] = lines[function, file].most_common(1)
+        if share >= LONG:
+            name = LIBRARY.split(file)[-1]
+            name = name.removeprefix("site-packages/").removeprefix("dist-packages/")
+            return HotLine(function, name, line, round(min(1.0, share), 3), HOLDS, "library")
+    return None
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The mean number of threads that are in a line: per process on a loop or with its GIL.
+
+    `on_cpu` is the part of the running threads that had a CPU.
+    """
+
+    loop: float
+    holding: float
+    running: float
+    every: float
+    on_cpu: float
+
+    def describe(self, threads: float) -> tuple[str, float]:
+        """Return what the line does, and its share; `threads` run the user's code on average.
+
+        A line that holds the GIL for a good part of its time waits for the GIL in the rest.
+        """
+        if self.loop >= self.every:
+            return BLOCKS, min(1.0, self.loop)
+        if self.holding >= min(OFTEN * self.every, LONG):
+            return HOLDS, min(1.0, self.holding)
+        computing = self.on_cpu * max(0.0, self.running - self.holding)
+        sleeping = max(0.0, self.every - self.running)
+        if computing >= OFTEN * (computing + sleeping):
+            return COMPUTES, min(1.0, computing)
+        return WAITS, min(1.0, sleeping / threads)
+
+
+def merge_small_lines(lines: Mapping[Frame, Counts]) -> dict[Frame, Counts]:
+    """Add the lines of a function that have few of its samples to its hottest line."""
+    functions: dict[tuple[str, str], list[Frame]] = {}
+    for frame in lines:
+        functions.setdefault((frame.function, frame.file), []).append(frame)
+    merged: dict[Frame, Counts] = {}
+    for frames in functions.values():
+        total = sum(lines[frame].weight for frame in frames)
+        hottest, *others = sorted(frames, key=lambda frame: -lines[frame].weight)
+        merged[hottest] = lines[hottest]
+        for frame in others:
+            if lines[frame].weight >= OWN_PART * total:
+                merged[frame] = lines[frame]
+            else:
+                merged[hottest].add(lines[frame])
+    return merged
+
+
+def shortened(file: str, folder: Path | None) -> str:
+    """Return the path of a file relative to the user's folder, if it is inside it."""
+    for each in (folder, folder and folder.resolve(), Path.cwd()):
+        if each is not None and Path(file).is_relative_to(each):
+            return str(Path(file).relative_to(each))
+    return file
