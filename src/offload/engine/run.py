@@ -32,7 +32,7 @@ from offload.engine.plan import (
     measured_times,
     round_time,
 )
-from offload.engine.processes import measure_idle_memory
+from offload.engine.processes import ProcessTree, measure_idle_memory
 from offload.engine.progress import Progress
 from offload.engine.record import (
     LONG,
@@ -46,7 +46,7 @@ from offload.engine.record import (
     without_repeated_argv,
 )
 from offload.engine.server import Server, hold_for, needs_upstream
-from offload.errors import STALLED, TOO_SLOW, Flag, Problem, RunError, UserError
+from offload.errors import STALLED, TOO_SLOW, Flag, Problem, RunError, StartError, UserError
 from offload.loads import Arrivals, Load, Window
 from offload.registry import places
 from offload.suites import Case, Request
@@ -247,10 +247,12 @@ def _hold_upstream(stack: ExitStack, cases: Sequence[Case]) -> HeldUpstream:
 # so that changes of the machine affect all cases alike. With one window per case, every second
 # round has the reverse order of the round before. Every round starts new servers, because rates
 # differ between starts of the same server. While one server is loaded, the others are idle and use
-# no CPU.
+# no CPU: calls that the users of a load have left behind end before the next window.
 
 
 READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
+LEFTOVER_S = 15.0  # s until calls that go on after a load are given up; a guess
+IDLE_EVERY_S, IDLE_CPU_S = 0.03, 0.015  # an idle server uses at most so much CPU in this time
 
 
 @dataclass(frozen=True)
@@ -355,6 +357,27 @@ class ReadyServer:
         loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
         return build_record(trial, case, facts, self.before, self.alone, loaded, self.flags)
 
+    def end_calls(self, is_needed: bool) -> None:
+        """Wait until the calls have ended that a load left behind: they go on without their users.
+
+        A server that is no longer needed is stopped if that takes long.
+        """
+        running, left_s = (
+            self.started.running,
+            self.started.facts.users * (self.before.alone_s or 0),
+        )
+        try:
+            tree = ProcessTree(running.process.pid)
+        except StartError:  # it has ended
+            return
+        limit_s = LEFTOVER_S if is_needed else server.SHORT_DRAIN
+        ends = time.monotonic() + min(left_s, limit_s)
+        while _uses_cpu(tree):
+            if time.monotonic() > ends:
+                if left_s > limit_s and not is_needed:
+                    server.stop(running, server.SHORT_DRAIN)
+                return
+
     def sample_stacks(self) -> Who:
         """Sample the stacks of the server under the requests of its case."""
         started = self.started
@@ -399,9 +422,14 @@ def measure_round(
                     members[index] = _make_ready(started, trial, with_gil, design.is_known)
                 except UserError as error:
                     records[index] = [started.stop(trial, error)]
+        needed = {*members} if design.reads_idle or not design.has_one else {*design.sampled}
+        loaded: int | None = None
         for number, index in enumerate(_order(members, trial, design.has_one), start=1):
             if _is_too_slow(records.get(index, ())):
                 continue
+            if loaded not in (None, index):
+                members[loaded].end_calls(loaded in needed)
+            loaded = index
             pids = [m.started.running.process.pid for p, m in members.items() if p != index]
             with phases.of("load", workload.WINDOW, index):
                 record = members[index].window(replace(trial, order=number), pids, design)
@@ -494,6 +522,14 @@ def _find_light_routes(
     known = builder.server_facts(reported)
     waits = max(1.0, case.users / known.all_workers) if known.all_workers else 1.0
     return light_route.find(case, url, reported, before, waits * (before.alone_s or 0.0))
+
+
+def _uses_cpu(tree: ProcessTree) -> bool:
+    """Whether a server's processes use the CPU now."""
+    before = tree.cpu_s()
+    time.sleep(IDLE_EVERY_S)
+    after = tree.cpu_s()
+    return before is not None and after is not None and after - before > IDLE_CPU_S
 
 
 def _order(members: Mapping[int, ReadyServer], trial: Trial, has_one: bool) -> list[int]:

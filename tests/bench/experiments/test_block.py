@@ -219,6 +219,23 @@ def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_other
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("has_one", [True, False])
+def test_calls_that_a_load_left_behind_take_no_cpu_from_the_next_window(
+    tmp_path: Path, has_one: bool
+) -> None:
+    body = "import time\ndef work():\n    end = time.thread_time() + 0.1\n"
+    body += "    while time.thread_time() < end: pass\n"
+    settings = {"processes": 2, "workers": 16}
+    slow = Case("threads", own_task(tmp_path, body), users=64, settings=settings)
+    records = measure_cases(slow, THREADS, design=WindowDesign(has_one))
+    assert [record.problem for record in records] == [None] * len(records)
+    assert records[0].trial.order == 1  # the slow one is first
+    own = next(record for record in records if record.trial.case_index == 1)
+    busy = (own.resources.host.own_cpu_s or 0.0) / (own.result.elapsed_s or 1.0)
+    assert busy < 0.5  # of a core; without the wait more than one
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "expected"),
     [
