@@ -184,6 +184,17 @@ def test_threads_that_wait_for_the_gil_of_a_line_do_not_hide_it() -> None:
     )
 
 
+def test_a_thread_of_the_application_counts_while_it_holds_the_gil_or_computes() -> None:
+    own = (f"_bootstrap@{LIB}/threading.py:1", "refresh@/a/x.py:2")
+    waits = (f"_bootstrap@{LIB}/threading.py:1", "poll@/a/x.py:5")
+    found = hot_lines.find_lines(
+        samples(holding=[(own, 80)], running=[(own, 90)], every=[(own, 100), (waits, 100)])
+    )
+    assert found == (HotLine("refresh", "/a/x.py", 2, 0.8, hot_lines.HOLDS, "thread"),)
+    [found_too] = hot_lines.find_lines(samples(2.0, running=[(own, 90)], every=[(own, 100)]))
+    assert (found_too.doing, found_too.share) == (hot_lines.COMPUTES, 0.9)
+
+
 @pytest.mark.parametrize(
     ("sleeping", "doing", "share"),
     [(5400, hot_lines.WAITS, 0.844), (50, hot_lines.COMPUTES, 1.0)],

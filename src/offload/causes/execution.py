@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offload.causes import who
 from offload.causes.figures import Figures, median
@@ -26,6 +26,7 @@ MOST_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
+OWN_GIL = 1 / 3  # share of the time in which threads of the application's own hold a full GIL
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
@@ -46,6 +47,7 @@ GIL_IMPORT = "gil_import"
 LOOP_BLOCKED = "loop_blocked"
 LOOP_STALLS = "loop_stalls"
 GIL_SATURATED = "gil_saturated"
+BACKGROUND_GIL = "background_gil"
 THREAD_LIMIT = "thread_limit"
 WAITS_ELSEWHERE = "waits_elsewhere"
 THREAD_HOPS = "thread_hops"  # of the chapter calls
@@ -210,6 +212,15 @@ def find_gil_saturated(of: Figures) -> Cause | None:
     return _gil(of, share, low) if is_one_core and (cores or 0) > of.processes else None
 
 
+def find_background_gil(of: Figures) -> Cause | None:
+    """Threads that the application started itself hold the GIL, for which requests wait."""
+    held = [line for line in of.background if line.doing == HOLDS]
+    share, used = math.fsum(line.share for line in held), of.signs.gil_utilisation
+    if share < OWN_GIL or (used is not None and not is_gil_full(used)):
+        return None
+    return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), OWN_GIL, line=held[0])
+
+
 def is_gil_unknown(of: Figures) -> bool:
     """Whether the GIL may be the limit, but is unknown, because the process waited for a CPU."""
     if of.gil_enabled is False or of.signs.gil_utilisation is not None or of.busy_each is None:
@@ -361,6 +372,14 @@ def _describe_gil_saturated(cause: Cause, _: int) -> str:
     return f"the GIL is saturated: one process holds it for {share} of the time{held}"
 
 
+def _describe_background_gil(cause: Cause, _: int) -> str:
+    line = "" if cause.line is None else who.place(replace(cause.line, context=None))
+    return (
+        f"threads that the application started itself hold the GIL for {percent(cause.value or 0)} "
+        f"of the time, mostly in {line}, and requests wait for it"
+    )
+
+
 def _describe_cost_grows(cause: Cause, _: int) -> str:
     return (
         f"requests of {escaped(cause.route or '')} cost more and more: at the end of a load "
@@ -418,7 +437,7 @@ RULES = (
         "await what it waits for, or run it in a thread: by asyncio.to_thread, or in FastAPI, "
         "Starlette and Django as a def route",
         is_per_process=True,
-        is_symptom_of=STOPPED,
+        is_symptom_of=STOPPED | {BACKGROUND_GIL},
     ),
     Rule(
         LOOP_STALLS,
@@ -426,14 +445,22 @@ RULES = (
         _describe_loop_stalls,
         "run that in a process of its own, in parts that await in between, or less often; if "
         "several requests do the same at once, let one do it for all",
-        is_symptom_of=STOPPED | {LOOP_BLOCKED, GIL_SATURATED},
+        is_symptom_of=STOPPED | {LOOP_BLOCKED, GIL_SATURATED, BACKGROUND_GIL},
+    ),
+    Rule(
+        BACKGROUND_GIL,
+        find_background_gil,
+        _describe_background_gil,
+        "let them wait between two runs, or run them in a process of their own, not in each "
+        "serving process",
+        is_symptom_of=STOPPED,
     ),
     Rule(
         GIL_SATURATED,
         find_gil_saturated,
         _describe_gil_saturated,
         "more threads gain nothing, more processes do while cores are free",
-        is_symptom_of=STOPPED | {"arenas", THREAD_HOPS, BLAS_THREADS},
+        is_symptom_of=STOPPED | {BACKGROUND_GIL, "arenas", THREAD_HOPS, BLAS_THREADS},
     ),
     Rule(
         THREAD_LIMIT,

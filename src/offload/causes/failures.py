@@ -176,8 +176,10 @@ def find_worker_fails(of: Figures) -> Cause | None:
 
 def _fails_since_a_moment(one: ProcessFailures) -> bool:
     """Whether the last requests all failed, and most failures are among these."""
-    failing = one.failing or 0
-    is_late = (one.failing_s or 0.0) >= SOON_S
+    failing, since_s = one.failing or 0, one.failing_s
+    if since_s is None:
+        return False
+    is_late = since_s >= SOON_S or one.requests - one.failed >= ENOUGH
     return is_late and ENOUGH <= failing < one.requests and failing >= FAILS * one.failed
 
 
@@ -322,7 +324,12 @@ def _describe_worker_fails(cause: Cause, _: int) -> str:
     failing_s = cause.facts.failing_s if isinstance(cause.facts, ProcessFailures) else None
     since_s = failing_s or 0.0
     if cause.limit == 1:
-        return f"all requests fail from {seconds(since_s)} of the load on, and before most did not"
+        when = (
+            "since early in the load"
+            if since_s < SOON_S
+            else f"from {seconds(since_s)} of the load on"
+        )
+        return f"all requests fail {when}, and before most did not"
     since = "" if since_s < SOON_S else f", all of them from {seconds(since_s)} on"
     return (
         f"one of {cause.limit} processes fails: {percent(cause.value or 0.0)} of its requests"

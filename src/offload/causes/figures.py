@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from offload.causes import ceiling
 from offload.causes.ceiling import Ceiling
 from offload.engine.application import Collector, HotLine, Malloc, Route, Steps
-from offload.engine.hot_lines import AWAITS, WAITS
+from offload.engine.hot_lines import AWAITS, OWN_THREAD, WAITS
 from offload.engine.record import Record
 
 Part = TypeVar("Part", Collector, Malloc)
@@ -138,7 +138,8 @@ class Figures:
     process is not regarded as idle because other programs use the machine. `threads_used` is the
     maximum number of anyio's threads in use, and `loop_lag_s` the median lag of the event loop.
     `cores` is the number of cores of the machine, and `hottest` the line of the application in
-    which its threads or its loop spend most of their time. `records` are those without a problem,
+    which its threads or its loop spend most of their time; `background` are those of threads that
+    it started itself. `records` are those without a problem,
     for a rule that needs more of them; `collector` and `malloc` have their medians. `failed` are
     those of loads with a problem. `page_faults` are those per second of CPU time.
     `ceiling` is the rate that CPU, users and workers allow.
@@ -156,6 +157,7 @@ class Figures:
     has_loop: bool
     cores: int | None
     hottest: HotLine | None = None
+    background: Sequence[HotLine] = ()
     ceiling: Ceiling | None = None
     records: Sequence[Record] = ()
     collector: Collector = field(default_factory=Collector)
@@ -210,6 +212,7 @@ def figures(records: Sequence[Record]) -> Figures | None:
         return None
     last = every[-1]
     enabled, cores = last.server.interpreter.get("gil_enabled"), last.environment.get("cores")
+    lines = next((r.who.lines for r in reversed(known) if r.who and r.who.lines), ())
     return Figures(
         signs=signs_of_case(known) or Signs(),
         processes=max(r.application.processes or 1 for r in every),
@@ -222,7 +225,8 @@ def figures(records: Sequence[Record]) -> Figures | None:
         gil_enabled=None if enabled is None else bool(enabled),
         has_loop=last.application.has_loop,
         cores=cores if isinstance(cores, int) else None,
-        hottest=next((r.who.lines[0] for r in reversed(known) if r.who and r.who.lines), None),
+        hottest=next((line for line in lines if line.context != OWN_THREAD), None),
+        background=[line for line in lines if line.context == OWN_THREAD],
         ceiling=ceiling.find(known),
         records=known,
         collector=_medians(Collector, [r.application.memory.collector for r in known]),

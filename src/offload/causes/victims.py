@@ -8,7 +8,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from offload.causes.execution import CPU_SATURATED, FULL, GIL_SATURATED, LOOP_BLOCKED
+from offload.causes.execution import (
+    BACKGROUND_GIL,
+    CPU_SATURATED,
+    FULL,
+    GIL_SATURATED,
+    LOOP_BLOCKED,
+)
 from offload.causes.figures import median
 from offload.engine.application import LightRoute
 from offload.engine.light_route import LEAST
@@ -156,8 +162,9 @@ def _remedy(found: Victim, records: Sequence[Record], kinds: Collection[str]) ->
                 f"Make {path} async def: a def route waits for one of the {limiter.total} threads "
                 "of anyio, all of which the loaded route uses"
             )
-    if GIL_SATURATED in kinds or CPU_SATURATED in kinds:
-        what = "the GIL" if GIL_SATURATED in kinds else "the CPU"
+    has_full_gil = GIL_SATURATED in kinds or BACKGROUND_GIL in kinds
+    if has_full_gil or CPU_SATURATED in kinds:
+        what = "the GIL" if has_full_gil else "the CPU"
         return f"{path} waits for {what}: serve it from a process of its own, on a port of its own"
     if own.kind == "wsgi":
         workers = last.server.all_workers or own.processes or 1

@@ -127,6 +127,7 @@ LOOPS = (  # the function of a file that runs an event loop in its thread
 )
 FORKED = (("/multiprocessing/process.py", "_bootstrap"),)  # the first function of a child
 THREAD_POOL = "thread pool"
+OWN_THREAD = "thread"  # that the application started
 # The function of a file, and what the user's function is that it calls. The first that fits counts.
 CONTEXTS = (
     ("/offload/tasks/__init__.py", "", "task"),
@@ -159,7 +160,7 @@ CONTEXTS = (
     ("/asyncio/events.py", "_run", "asyncio task"),
     ("/asyncio/runners.py", "run", "asyncio task"),
     ("/multiprocessing/process.py", "", "process"),
-    ("/threading.py", "", "thread"),
+    ("/threading.py", "", OWN_THREAD),
     ("/uvicorn/", "", "application"),
     ("/gunicorn/", "", "application"),
     ("/granian/", "", "application"),
@@ -167,7 +168,7 @@ CONTEXTS = (
     ("/waitress/", "", "application"),
     ("/socketserver.py", "", "application"),
 )
-OWN = ("thread", "process")  # contexts whose waiting is no request that waits
+OWN = (OWN_THREAD, "process")  # contexts whose waiting is no request that waits
 # A program that calls one of these is idle, unless they call it back.
 SERVERS = tuple(path for path, _, title in CONTEXTS if title == "application")
 OURS = str(places.PACKAGE)
@@ -346,9 +347,9 @@ class Rates:
 
         A line that holds the GIL for a good part of its time waits for the GIL in the rest.
         """
-        if self.loop >= self.every:
+        if self.loop and self.loop >= self.every:
             return BLOCKS, min(1.0, self.loop)
-        if self.holding >= min(OFTEN * self.every, LONG):
+        if self.holding and self.holding >= min(OFTEN * self.every, LONG):
             return HOLDS, min(1.0, self.holding)
         computing = self.on_cpu * max(0.0, self.running - self.holding)
         sleeping = max(0.0, self.every - self.running)

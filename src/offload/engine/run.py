@@ -376,6 +376,7 @@ class ReadyServer:
             if time.monotonic() > ends:
                 if left_s > limit_s and not is_needed:
                     server.stop(running, server.SHORT_DRAIN)
+                    running.left = False  # its calls were given up, it did not forget a process
                 return
 
     def sample_stacks(self) -> Who:

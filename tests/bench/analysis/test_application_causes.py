@@ -11,6 +11,7 @@ from offload.causes import diagnosis, execution
 from offload.causes.ceiling import USERS, Ceiling
 from offload.causes.diagnosis import NOTHING, UNEXPLAINED
 from offload.causes.execution import (
+    BACKGROUND_GIL,
     COST_GROWS,
     CPU_SATURATED,
     GIL_IMPORT,
@@ -195,6 +196,23 @@ def test_the_gil_is_saturated_by_requests_that_hold_it_for_long() -> None:
     assert kinds(busy, rate=300.0, cores_used=1.0, hottest=few) == [NOTHING]
     assert kinds(busy, rate=400.0, cores_used=1.0, hottest=line) == [NOTHING]
     assert kinds(busy | {"gil_utilisation": 0.7}, rate=50.0, cores_used=1.0) == [NOTHING]
+
+
+def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
+    full = {"gil_utilisation": 0.97, "wait_share": 0.2}
+    own = HotLine("compute", "board.py", 63, 0.25, "holds the GIL", "thread")
+    lines = [own, replace(own, line=54, share=0.09)]
+    [cause] = found(full, rate=30.0, cores_used=1.0, background=lines)
+    assert (cause.kind, cause.value, cause.line) == (BACKGROUND_GIL, 0.34, own)
+    assert diagnosis.clause(cause, 25) == (
+        "threads that the application started itself hold the GIL for 34 % of the time, mostly in "
+        "compute (board.py:63), and requests wait for it"
+    )
+    assert kinds(full, rate=30.0, cores_used=1.0, background=lines[:1]) == [GIL_SATURATED]
+    free = full | {"gil_utilisation": 0.7}
+    assert BACKGROUND_GIL not in kinds(free, rate=30.0, cores_used=1.0, background=lines)
+    blocked = kinds(BLOCKED | full, rate=20.0, cores_used=1.0, background=lines)
+    assert blocked == [BACKGROUND_GIL]  # the loop waits for the GIL
 
 
 def test_an_unknown_gil_is_known_by_one_core_of_several() -> None:

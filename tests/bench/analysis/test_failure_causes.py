@@ -127,7 +127,9 @@ def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
     assert diagnosis.clause(cause, 25).startswith("all requests fail from 1.8 s of the load on")
     assert kinds(failing(40, None)) == [REQUESTS_FAIL]  # now and again
     assert kinds(failing(100, 0.0)) == [REQUESTS_FAIL]  # from the start
-    assert kinds(failing(40, 0.01)) == [REQUESTS_FAIL]
+    assert kinds(failing(95, 0.01)) == [REQUESTS_FAIL]  # hardly any worked before
+    [early] = diagnosis.diagnose([failing(40, 0.01)])
+    assert diagnosis.clause(early, 25).startswith("all requests fail since early in the load, and")
     assert kinds(failing(40, 1.8, last=2)) == [REQUESTS_FAIL]  # by chance the last ones
     assert kinds(failing(40, 1.8, last=15)) == [REQUESTS_FAIL]
 

@@ -61,14 +61,29 @@ def test_the_last_requests_that_all_failed_are_counted(monkeypatch: pytest.Monke
     monkeypatch.setattr(request_clock, "_samples", Samples(13))
     monkeypatch.setattr(request_clock, "MOST", 10**9)
 
-    def end(*failed: bool) -> dict[str, Any]:
+    def end(*failed: bool, route: str = "GET /") -> dict[str, Any]:
         for is_failed in failed:
             cell, request = request_clock.enter()
             assert request is not None
             request.failed = is_failed
-            request_clock.leave(cell, request, "GET /")
+            request_clock.leave(cell, request, route)
         found: dict[str, Any] = request_clock.between(0.0, time.monotonic())["failures"]
         return found
 
     assert end(True, False)["failing"] is None
     assert end(True, True, True)["failing"] == 3
+    assert end(False, route="GET /ping")["failing"] == 3  # a light route, which never failed
+
+
+async def sold_out() -> None:
+    """Raise what asyncio makes of an exhausted iterator, without the frame of this function."""
+    next(iter(()))
+
+
+def test_an_error_without_a_line_of_the_user_has_that_of_its_cause() -> None:
+    with pytest.raises(RuntimeError, match="StopIteration") as raised:
+        sold_out().send(None)
+    line = sold_out.__code__.co_firstlineno + 2
+    error = raised.value.with_traceback(None)
+    assert request_clock._describe(error).endswith(f" ({__file__}:{line})")
+    assert request_clock._describe(ValueError("no trace")) == "ValueError: no trace"

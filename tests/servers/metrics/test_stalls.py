@@ -34,6 +34,15 @@ def own_places(monkeypatch: pytest.MonkeyPatch) -> None:
     stalls.forget()
 
 
+def test_notes_of_a_window_are_kept_until_the_load_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for second in range(60):  # users wait for their last responses
+        monkeypatch.setattr(stalls, "monotonic", lambda now=second: float(now))
+        stalls.note()
+    assert len(stalls._notes_until(10.0)) == stalls.RECENT_S + 1
+
+
 @contextmanager
 def pool(threads: int, prefix: str = "") -> Iterator[ThreadPoolExecutor]:
     found = ThreadPoolExecutor(threads, prefix)

@@ -15,6 +15,7 @@ from itertools import pairwise
 from random import Random
 from threading import Lock, local
 from time import monotonic, thread_time
+from traceback import walk_tb
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -26,6 +27,7 @@ from offload.serving.metrics.user_code import is_users
 PERIOD = 0.1  # s: the requests of a period determine the share that is clocked in the next one
 FAILED = 500  # status from which a response is a failure of the application
 MOST = 100  # clocked requests in a period, on average
+MOST_CAUSES = 8  # of an error, whose traces are searched
 MOST_ROUTES = 64  # further ones are counted together
 OTHER = "(other routes)"
 STEPS = (  # what is stored of a request, from the seventh column on; means are reported
@@ -193,17 +195,33 @@ def note_error(error: BaseException, request: Request | None) -> None:
 
 
 def _describe(error: BaseException) -> str:
-    trace, place = error.__traceback__, ""
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not place or is_users(file):
-            place = f" ({file}:{trace.tb_lineno})"
-        trace = trace.tb_next
+    place = _users_line(error) or _innermost_line(error)
     try:
         text = " ".join(str(error).split())[:200]
     except Exception:  # noqa: BLE001 - a broken __str__ may raise anything
         text = "(no message: its __str__ failed)"
     return f"{type(error).__name__}: {text}{place}"
+
+
+def _users_line(error: BaseException) -> str:
+    """Return the innermost line of the user in the trace of an error, or in that of its cause.
+
+    A StopIteration that leaves a coroutine becomes a RuntimeError without the coroutine's frame.
+    """
+    cause: BaseException | None = error
+    for _ in range(MOST_CAUSES):
+        if cause is None:
+            break
+        for frame, number in reversed([*walk_tb(cause.__traceback__)]):
+            if is_users(frame.f_code.co_filename):
+                return f" ({frame.f_code.co_filename}:{number})"
+        cause = cause.__cause__ or cause.__context__
+    return ""
+
+
+def _innermost_line(error: BaseException) -> str:
+    lines = [*walk_tb(error.__traceback__)]
+    return f" ({lines[-1][0].f_code.co_filename}:{lines[-1][1]})" if lines else ""
 
 
 def watch_log() -> None:
@@ -240,7 +258,8 @@ def between(start: float, end: float) -> dict[str, Any]:
     their maximum. The CPU time is None if greenlets shared the thread. `cpu_growth` is the CPU time
     of the last fifth of requests over that of the first one, None if it did not grow from each
     fifth to the next. Without requests `routes` is empty. `failing_s` is the time in the window
-    from which on all requests failed, `failing` of them; None if the last one did not fail.
+    from which on all requests of the routes with failures failed, `failing` of them; None if the
+    last one did not fail.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.copy().items()}  # threads add routes
@@ -260,7 +279,8 @@ def between(start: float, end: float) -> dict[str, Any]:
 
 
 def _find_last_failures(rows: Sequence[Sequence[float]], start: float) -> dict[str, float | None]:
-    count = 0
+    failing = {row[5] for row in rows if row[-1]}  # of others, such as /ping, none may fail
+    rows, count = [row for row in rows if row[5] in failing], 0
     for row in reversed(rows):
         if not row[-1]:
             break

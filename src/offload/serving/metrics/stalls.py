@@ -30,6 +30,7 @@ STUCK_S = 0.6  # s, from which a thread that is still in the same call is stuck
 DEEPEST = 20  # futures that wait for each other
 MOST = 3  # places
 MOST_TASKS = 1000  # whose places are counted
+MOST_NOTES = 200  # of 100 s: a load goes on after its window until the last response
 RECENT_S, FEW = 5.0, 6  # s before the end of a load whose notes count, and how many are enough
 FUTURES, POOL = "concurrent/futures/_base.py", "concurrent/futures/thread.py"
 THREADING = "/threading.py"
@@ -56,7 +57,7 @@ _loops: list[AbstractEventLoop] = []
 _calls: dict[int, tuple[FrameType, float]] = {}  # by thread: its call, and since when it is seen
 # By thread that the user started: its target, its call, and whether it had another one before.
 _workers: dict[int, tuple[FrameType, FrameType | None, bool]] = {}
-_notes: deque[_Note] = deque(maxlen=20)
+_notes: deque[_Note] = deque(maxlen=MOST_NOTES)
 _first_note = 0.0  # its time: calls that were seen later began during the load
 
 

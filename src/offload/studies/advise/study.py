@@ -220,7 +220,8 @@ def _failed(record: Record) -> RunError:
     """Return what was seen in a load that failed, with its causes and what to do."""
     problem = record.problem
     if problem is not None:
-        return _explained(problem.message, problem.remedy or FIX_OR_LIMIT, [record])
+        what = f"{problem.message}{_last_error([record])}"
+        return _explained(what, problem.remedy or FIX_OR_LIMIT, [record])
     failed, done = record.result.failures or 0, record.result.completed or 0
     what = f"{failed} of {failed + done} requests failed under {record.case.users} users"
     what += f" ({load_phase.failures_text(record.result)})"
