@@ -10,6 +10,7 @@ import pytest
 from offload.causes import diagnosis
 from offload.causes.execution import GIL_SATURATED
 from offload.causes.failures import MEMORY_LIMIT, REQUESTS_FAIL, FailedRequests
+from offload.causes.gains import Gain
 from offload.causes.memory import PRELOAD_LOST
 from offload.causes.pools import WAITS_ELSEWHERE, SharedByProcesses
 from offload.causes.rules import Cause
@@ -62,6 +63,16 @@ def test_a_cause_that_only_the_chosen_set_up_has_is_told() -> None:
     [text] = [each for each in found.why() if each.startswith("In the advised size: ")]
     assert "890 of the 900 MiB of ulimit -v" in text
     assert not [each for each in advised(record(0, WINDOW)).why() if "advised size:" in each]
+
+
+def test_a_remedy_that_was_measured_in_vain_is_told() -> None:
+    vain = Gain("MALLOC_ARENA_MAX=2", 1.01, 0.95, 1.06)
+    found = replace(advised(record(0, WINDOW)), gains={"arenas": vain})
+    assert f"{vain.text}: this is no remedy here." in [*found.why()]
+    explained = replace(found, causes=(Cause("arenas", 60_000.0),))
+    assert f"{vain.text}: this is no remedy here." not in [*explained.why()]
+    once = replace(found, gains={"arenas": replace(vain, low=None, high=None)})
+    assert not [each for each in once.why() if "MALLOC" in each]
 
 
 def test_a_cause_that_the_chosen_set_up_does_not_have_limits_it_no_more_but_errors_stay() -> None:

@@ -128,6 +128,9 @@ class Application:
         for cause in self.remaining:
             if cause.kind not in known:
                 yield f"In the advised size: {diagnosis.sentence(cause, self.users)}"
+        for kind, gain in self.gains.items():
+            if gain.is_judged and kind not in known | remaining:
+                yield f"{gain.text}{': this is no remedy here' if gain.is_refuted else ''}."
         yield from who_in_words.sentences(self.who, {cause.line for cause in self.causes})
         if self.probe is not None:
             yield from victims.sentences([self.probe], {cause.kind for cause in self.causes})
