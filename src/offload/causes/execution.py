@@ -26,7 +26,8 @@ MOST_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
-OWN_GIL = 1 / 3  # share of the time in which threads of the application's own hold a full GIL
+# Share of the time in which threads of the application's own hold a full GIL, and use a core idle.
+OWN_GIL = 1 / 3
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
@@ -216,6 +217,9 @@ def find_background_gil(of: Figures) -> Cause | None:
     """Threads that the application started itself hold the GIL, for which requests wait."""
     held = [line for line in of.background if line.doing == HOLDS]
     share, used = math.fsum(line.share for line in held), of.signs.gil_utilisation
+    idle = median([record.baseline.idle_cores for record in of.records])
+    if (idle or 0.0) < OWN_GIL:  # requests give them their work
+        return None
     if share < OWN_GIL or (used is not None and not is_gil_full(used)):
         return None
     return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), OWN_GIL, line=held[0])

@@ -130,7 +130,7 @@ class Baseline:
     `keep_alive_s` that of requests on one kept connection, without the first one. `each_s` are the
     times of which `alone_s` is the median. `body_bytes` is the length of the first response's body,
     and `content` the part of it that its suite compares. With `is_stable` every response under load
-    must have the same body.
+    must have the same body. `idle_cores` are those that an application uses between requests.
     """
 
     alone_s: float | None = None
@@ -140,6 +140,7 @@ class Baseline:
     body_bytes: int | None = None
     is_stable: bool | None = None
     content: str | None = None
+    idle_cores: float | None = None
 
 
 @dataclass(frozen=True)

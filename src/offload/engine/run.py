@@ -46,6 +46,7 @@ from offload.engine.record import (
     without_repeated_argv,
 )
 from offload.engine.server import Server, hold_for, needs_upstream
+from offload.engine.server_reports import serves_application
 from offload.errors import STALLED, TOO_SLOW, Flag, Problem, RunError, StartError, UserError
 from offload.loads import Arrivals, Load, Window
 from offload.registry import places
@@ -252,7 +253,8 @@ def _hold_upstream(stack: ExitStack, cases: Sequence[Case]) -> HeldUpstream:
 
 READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
 LEFTOVER_S = 15.0  # s until calls that go on after a load are given up; a guess
-IDLE_EVERY_S, IDLE_CPU_S = 0.03, 0.015  # an idle server uses at most so much CPU in this time
+# An idle server uses at most so many cores in the first time; what it uses is known by the second.
+IDLE_CORES, IDLE_EVERY_S, IDLE_S = 0.5, 0.03, 0.2
 
 
 @dataclass(frozen=True)
@@ -372,7 +374,7 @@ class ReadyServer:
             return
         limit_s = LEFTOVER_S if is_needed else server.SHORT_DRAIN
         ends = time.monotonic() + min(left_s, limit_s)
-        while _uses_cpu(tree):
+        while (_cores_used(tree, IDLE_EVERY_S) or 0.0) > IDLE_CORES:
             if time.monotonic() > ends:
                 if left_s > limit_s and not is_needed:
                     server.stop(running, server.SHORT_DRAIN)
@@ -509,6 +511,9 @@ def _make_ready(
     reported = started.running.facts
     before, flags = measure_baseline(trial, started.facts, url, started.request, reported, is_known)
     alone = SingleRequest()
+    if with_gil and serves_application(reported):
+        idle = _cores_used(ProcessTree(started.running.process.pid), IDLE_S)
+        before = replace(before, idle_cores=None if idle is None else round(idle, 2))
     if with_gil:
         load = workload.alone(url, started.facts, before, started.request)
         alone = load_phase.measure_single_request(load, reported, before)
@@ -525,12 +530,12 @@ def _find_light_routes(
     return light_route.find(case, url, reported, before, waits * (before.alone_s or 0.0))
 
 
-def _uses_cpu(tree: ProcessTree) -> bool:
-    """Whether a server's processes use the CPU now."""
+def _cores_used(tree: ProcessTree, seconds: float) -> float | None:
+    """Return how many cores a server's processes use now; None if it is unknown."""
     before = tree.cpu_s()
-    time.sleep(IDLE_EVERY_S)
+    time.sleep(seconds)
     after = tree.cpu_s()
-    return before is not None and after is not None and after - before > IDLE_CPU_S
+    return None if before is None or after is None else max(0.0, after - before) / seconds
 
 
 def _order(members: Mapping[int, ReadyServer], trial: Trial, has_one: bool) -> list[int]:
