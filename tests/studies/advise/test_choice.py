@@ -41,6 +41,12 @@ def test_two_processes_of_threads_win_over_many_processes() -> None:
     assert chosen(prefork, threads, one) == "threads 2x32"
 
 
+@pytest.mark.parametrize("rate", [1250.0, 1301.0, 1350.0])
+def test_of_two_equal_servers_the_usual_one_is_chosen(rate: float) -> None:
+    other = measured(replace(TWO_32, server="gunicorn_gthread"), rate, 49)
+    assert chosen(other, measured(TWO_32, 1301, 50)) == "threads 2x32"
+
+
 @pytest.mark.parametrize(("loop_rate", "name"), [(3738, "loop"), (2700, "prefork x2")])
 def test_the_loop_is_enough_for_a_coroutine_if_it_carries_90_percent(
     loop_rate: float, name: str

@@ -25,27 +25,10 @@ from offload.registry import catalog, places
 from offload.registry.entries import Entry
 from offload.studies.advise import costs, result
 from offload.studies.advise.costs import Costs
-from offload.studies.advise.evidence import THREADS, Evidence, Setup, kind_of
+from offload.studies.advise.evidence import THREADS, Evidence, Setup, kind_of, rank
 from offload.suites import Case, Request
 from offload.units import seconds
 
-# The usual choice of each kind first; servers that are not named here follow.
-ORDER = (
-    "uvicorn_httptools",
-    "gunicorn_gthread",
-    "uvicorn_workers",
-    "granian_wsgi",
-    "granian_asgi",
-    "waitress",
-    "gunicorn_uvicorn",
-    "gunicorn_sync",
-    "gunicorn_asgi",
-    "gunicorn_gevent",
-    "hypercorn",
-    "uvicorn_h11",
-    "loop",
-    "prefork",
-)
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI", "tornado": "Tornado"}
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
@@ -189,12 +172,12 @@ def servers(kinds: Sequence[str], python: str | None) -> list[str]:
     entries = [e for e in catalog.servers().values() if e.serves in kinds]
     found = [e for e in entries if python is not None or not _missing(e)]
     if not found:
-        lacking = _missing(min(entries, key=lambda e: _rank(e.name)))
+        lacking = _missing(min(entries, key=lambda e: rank(e.name)))
         what = f"no server here can serve {' or '.join(TITLES[kind] for kind in kinds)}"
         raise MachineError(
             f"{what}: {' and '.join(lacking)} missing", places.install_command(lacking)
         )
-    return sorted((e.name for e in found), key=_rank)
+    return sorted((e.name for e in found), key=rank)
 
 
 def probe_setup(server: str, users: int) -> Setup:
@@ -331,7 +314,3 @@ def _missing(entry: Entry) -> list[str]:
     if entry.needs_python > sys.version_info[:2]:
         return ["a newer Python"]
     return [name for name in entry.needs if importlib.util.find_spec(name) is None]
-
-
-def _rank(server: str) -> int:
-    return ORDER.index(server) if server in ORDER else len(ORDER)

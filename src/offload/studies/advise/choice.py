@@ -4,8 +4,8 @@ A set-up must be safe and carry what is required. Of those that no other one dom
 have at least NEAR of the best capacity (or carry the required rate), the choice is the one with the
 least memory; where memory is the same, the one with the certainly largest capacity, then the
 shortest p99, the fewest processes, the standard library's pool, a measured capacity of NEAR of the
-best, and loops before threads. Once response times of some of these were measured, the choice is
-one of them.
+best, loops before threads, and the usual server. Once response times of some of these were
+measured, the choice is one of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from offload.studies.advise.evidence import KINDS, LOOPS, POOL, SAME_P99, Evidence, Question
+from offload.studies.advise.evidence import KINDS, LOOPS, POOL, SAME_P99, Evidence, Question, rank
 
 NEAR = 0.9  # share of the best capacity that is enough, unless it is certainly missed
 LEAST_NEAR = 0.85  # share that must have been measured, however uncertain it is
@@ -109,7 +109,7 @@ def _by_preference(those: Sequence[Evidence]) -> list[Evidence]:
     return ordered
 
 
-def _simplicity(each: Evidence, fastest: Evidence) -> tuple[int, bool, bool, int, float]:
+def _simplicity(each: Evidence, fastest: Evidence) -> tuple[int, bool, bool, int, int, float]:
     """Return the key of the last preferences, after which the measured capacity decides.
 
     One that was measured as slower than NEAR is probably slower, although that is not certain.
@@ -117,8 +117,8 @@ def _simplicity(each: Evidence, fastest: Evidence) -> tuple[int, bool, bool, int
     setup, ratio = each.setup, each.ratio(fastest)
     slower = each is not fastest and (ratio is None or ratio[0] < NEAR)
     own_pool = setup.kind == POOL and setup.server != "processes"
-    kind = KINDS.index(setup.kind)
-    return setup.all_processes, own_pool, slower, kind, -(each.capacity or 0.0)
+    usual = KINDS.index(setup.kind), rank(setup.server)
+    return setup.all_processes, own_pool, slower, *usual, -(each.capacity or 0.0)
 
 
 def are_same(one: Evidence, other: Evidence) -> bool:

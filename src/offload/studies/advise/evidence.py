@@ -10,6 +10,26 @@ from offload.registry.entries import Entry
 
 LOOPS, THREADS, POOL = "loops", "threads", "pool"  # what runs a call
 KINDS = (LOOPS, THREADS, POOL)  # in the order of preference
+# The usual server of each kind first; those that are not named here follow.
+ORDER = (
+    "uvicorn_httptools",
+    "threads",
+    "gunicorn_gthread",
+    "uvicorn_workers",
+    "granian_wsgi",
+    "granian_asgi",
+    "waitress",
+    "gunicorn_uvicorn",
+    "gunicorn_sync",
+    "gunicorn_asgi",
+    "gunicorn_gevent",
+    "hypercorn",
+    "uvicorn_h11",
+    "loop",
+    "prefork",
+    "processes",
+    "pipes",
+)
 CERTAIN = 1.1  # ratio of capacities beyond which the whole interval must be, to differ
 MEMORY, MEMORY_MIB = 1.1, 16.0  # the same memory: within this factor, or this difference
 SAME_P99 = 1.5  # factor of response times within which they are the same
@@ -37,6 +57,11 @@ def kind_of(entry: Entry) -> str:
     if (entry.strategy or entry.name) in ("processes", "pipes"):
         return POOL
     return THREADS if entry.workers_are in ("threads", "processes") else LOOPS
+
+
+def rank(server: str) -> int:
+    """Return the place of a server in `ORDER`."""
+    return ORDER.index(server) if server in ORDER else len(ORDER)
 
 
 @dataclass(frozen=True)
