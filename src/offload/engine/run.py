@@ -364,22 +364,21 @@ class ReadyServer:
 
         A server that is no longer needed is stopped if that takes long.
         """
-        running, left_s = (
-            self.started.running,
-            self.started.facts.users * (self.before.alone_s or 0),
-        )
+        running, before = self.started.running, self.before
         try:
             tree = ProcessTree(running.process.pid)
         except StartError:  # it has ended
             return
+        longest_s = self.started.facts.users * (before.alone_s or 0.0)  # one call after another
         limit_s = LEFTOVER_S if is_needed else server.SHORT_DRAIN
-        ends = time.monotonic() + min(left_s, limit_s)
-        while (_cores_used(tree, IDLE_EVERY_S) or 0.0) > IDLE_CORES:
+        ends = time.monotonic() + min(longest_s, limit_s)
+        idle = IDLE_CORES + (before.idle_cores or 0.0)
+        while is_busy := (_cores_used(tree, IDLE_EVERY_S) or 0.0) > idle:
             if time.monotonic() > ends:
-                if left_s > limit_s and not is_needed:
-                    server.stop(running, server.SHORT_DRAIN)
-                    running.left = False  # its calls were given up, it did not forget a process
-                return
+                break
+        if is_busy and not is_needed and longest_s > limit_s:
+            server.stop(running, server.SHORT_DRAIN)
+            running.left = False  # its calls were given up, it did not forget a process
 
     def sample_stacks(self) -> Who:
         """Sample the stacks of the server under the requests of its case."""
