@@ -15,7 +15,7 @@ from _thread import start_new_thread  # imported here: gevent replaces it later
 from collections.abc import Iterator
 from contextlib import suppress
 from json import dumps, loads  # imported by name: a task may replace them
-from socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
+from socket import AF_UNIX, SHUT_RDWR, SOCK_STREAM, SOL_SOCKET, socket
 from time import sleep  # as above
 from typing import Any
 
@@ -134,21 +134,25 @@ def _answer(server: socket) -> None:
         except OSError:  # a limit, for example of open files: the connection stays in the queue
             sleep(PAUSE)
             continue
-        with suppress(Exception), connection:  # objects of the user may do anything
+        with connection:
             connection.settimeout(TIMEOUT)
-            if _is_same_user(connection):
-                request = loads(connection.recv(1000))
-                tracer.update()
-                if "note" in request:
-                    stalls.note()
-                    continue
-                values = report(
-                    request["from"],
-                    request["to"],
-                    request["each"],
-                    request.get("with_stacks", False),
-                )
-                connection.sendall(dumps(values).encode())
+            with suppress(Exception):  # objects of the user may do anything
+                _respond(connection)
+            with suppress(OSError):  # a request that forks keeps a copy, which would remain open
+                connection.shutdown(SHUT_RDWR)
+
+
+def _respond(connection: socket) -> None:
+    if not _is_same_user(connection):
+        return
+    request = loads(connection.recv(1000))
+    tracer.update()
+    if "note" in request:
+        stalls.note()
+        return
+    with_stacks = request.get("with_stacks", False)
+    values = report(request["from"], request["to"], request["each"], with_stacks)
+    connection.sendall(dumps(values).encode())
 
 
 def _is_same_user(connection: socket) -> bool:
