@@ -63,6 +63,18 @@ def test_the_cause_of_requests_that_do_not_end_is_named_with_its_line(
 
 @pytest.mark.server
 @pytest.mark.timeout(120)
+def test_threads_that_are_stuck_are_named_though_no_request_fails() -> None:
+    record = measure("uvicorn_httptools", "quotes", "/known")
+    assert record.problem is None, record.problem
+    assert not record.result.failures
+    cause = diagnosis.diagnose([record])[0]
+    assert cause.kind == STUCK_THREADS, record.application
+    assert cause.line is not None
+    assert cause.line.function == "fetch"
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
 def test_a_load_of_a_single_user_that_stalls_ends_soon_too() -> None:
     began = time.monotonic()
     record = measure("uvicorn_httptools", "quotes", "/locked", with_gil=True)

@@ -27,6 +27,7 @@ WORK = 2 / 3  # parts of a pool that working requests hold, as a share of all of
 HELD = 4.0  # time for which a part is held over the time of a request alone
 STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
 OWN_STUCK = 0.25  # the same for threads that the application started itself
+QUEUED = 1.25  # calls in a queue for each request inside, if most of them wait for it
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
 LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
@@ -89,8 +90,9 @@ def find_stuck_threads(of: Figures) -> Cause | None:
     """Threads of a pool are in calls that take much longer than a request does alone.
 
     These are most of its threads in a load that fails as a whole, or any call that began while
-    requests failed, and outlives them all. If so many calls wait for a slot that requests keep,
-    this is what the threads wait for.
+    requests failed, and outlives them all. If no request fails, because timeouts are handled, they
+    are a quarter of the threads, while requests wait for one. If so many calls wait for a slot that
+    requests keep, this is what the threads wait for.
     """
     kept = find_slots_kept(of)
     wait = (kept.facts.waiting or 0.0) if kept and isinstance(kept.facts, PoolUse) else 0.0
@@ -102,10 +104,12 @@ def find_stuck_threads(of: Figures) -> Cause | None:
         for pool in sorted(pools, key=lambda pool: -(pool.stuck_s or 0.0)):
             age_s = pool.stuck_s or 0.0
             is_full = pool.stuck >= max(1.0, STUCK * pool.threads) and load_fails(record)
-            if pool.is_own:  # its threads may do something else than serve requests
+            least = 1.0
+            if pool.is_own or not _fails(record):  # these calls may be meant to go on
                 is_full, least = False, max(2.0, OWN_STUCK * pool.threads)
-            else:
-                least = 1.0
+            is_waited_for = 0 < pool.queued <= QUEUED * _inside(of)
+            if not (pool.is_own or _fails(record) or is_waited_for):
+                continue
             is_stuck = (is_full or pool.outlived >= least) and wait < max(1.0, STUCK * pool.stuck)
             if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
                 count = pool.stuck if is_full else pool.outlived
@@ -117,6 +121,16 @@ def find_stuck_threads(of: Figures) -> Cause | None:
 def load_fails(record: Record) -> bool:
     """Whether the load of a record fails as a whole."""
     return record.problem is not None or record.result.failed_share > LOAD_FAILS
+
+
+def _fails(record: Record) -> bool:
+    """Whether requests of a load fail."""
+    return record.problem is not None or bool(record.result.failures)
+
+
+def _inside(of: Figures) -> float:
+    """Return how many requests are inside, at most: of one process."""
+    return (of.signs.concurrency or 0.0) / of.processes
 
 
 def find_slots_kept(of: Figures) -> Cause | None:

@@ -30,11 +30,11 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         await never_released()
     else:
         loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(FETCHERS, fetch, scope["path"] == "/hangs")
+        call = loop.run_in_executor(FETCHERS, fetch, scope["path"] != "/works")
         try:
             await asyncio.wait_for(call, 0.25)
-        except TimeoutError:
-            status = 504
+        except TimeoutError:  # or the last known quotes
+            status = 504 if scope["path"] == "/hangs" else 200
     headers = [(b"content-length", b"2")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b"ok"})

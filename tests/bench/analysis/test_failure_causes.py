@@ -106,6 +106,23 @@ def test_failed_requests_alone_do_not_make_threads_stuck() -> None:
     assert STUCK_THREADS not in kinds(changed(full, completed=80, failed={"5xx": 20}))
 
 
+def test_calls_that_outlive_successful_requests_are_stuck_if_others_wait_for_their_threads() -> (
+    None
+):
+    one = {"threads": 32, "stuck": 17, "stuck_s": 1.1, "queued": 59, "waiting": 0, "outlived": 17}
+
+    def working(inside: float = 64.0, **more: int) -> list[str]:
+        failed = stalled(pools=(StalledPool(**{**POOL.__dict__, **one, **more}),))
+        own = replace(failed.application, inside_s=0.36)
+        fine = changed(replace(failed, problem=None, application=own), completed=265, failed={})
+        return kinds(changed(fine, rate=inside / 0.36, alone_s=0.05))
+
+    assert STUCK_THREADS in working()
+    assert STUCK_THREADS not in working(outlived=7)  # of 32
+    assert STUCK_THREADS not in working(queued=0)  # a thread is free
+    assert STUCK_THREADS not in working(queued=81)  # calls that no request waits for
+
+
 def test_a_fork_beside_threads_explains_threads_that_wait_for_the_child() -> None:
     stuck = changed(
         replace(stalled(**pool(stuck=4, stuck_s=2.0)), problem=None),

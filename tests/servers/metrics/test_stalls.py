@@ -19,6 +19,7 @@ import anyio.to_thread
 import pytest
 
 from offload.serving.metrics import stalls, user_code
+from tests.waiting import wait_until
 
 ENDS_S = 5.0  # of all waits
 
@@ -265,6 +266,7 @@ def test_calls_that_began_in_a_load_outlive_it_unless_requests_may_wait_for_them
     monkeypatch: pytest.MonkeyPatch, inside: int, outlived: int
 ) -> None:
     monkeypatch.setattr(stalls, "count_inside", lambda: inside)
+    monkeypatch.setattr(stalls, "oldest_inside", lambda: None)
     is_over = threading.Event()
     with pool(4) as own:
         try:
@@ -275,6 +277,32 @@ def test_calls_that_began_in_a_load_outlive_it_unless_requests_may_wait_for_them
                 own.submit(is_over.wait, ENDS_S)
             found = [each for each in stalls.report(time.monotonic())["pools"] if each["stuck"]]
             assert [(each["stuck"], each["outlived"]) for each in found] == [(3, outlived)]
+        finally:
+            is_over.set()
+
+
+@pytest.mark.parametrize(("later_s", "outlived"), [(-1.0, 0), (1.0, 3)])
+def test_calls_from_before_the_oldest_request_have_outlived_their_own(
+    monkeypatch: pytest.MonkeyPatch, later_s: float, outlived: int
+) -> None:
+    is_over = threading.Event()
+    with pool(4, "partner") as own:
+        try:
+            stalls.note()
+            for _ in range(3):
+                own.submit(is_over.wait, ENDS_S)
+            oldest = time.monotonic() + later_s
+            monkeypatch.setattr(stalls, "oldest_inside", lambda: oldest)
+            assert wait_until(lambda: stalls.note() or stalls._calls)
+            time.sleep(2 * stalls.STUCK_S)
+            stalls.note()
+            end = time.monotonic()
+            found = stalls.report_own_waits(end, with_outlived=True)
+            pools_ = found["pools"] if found else []
+            assert [(each["name"], each["outlived"]) for each in pools_] == (
+                [("partner", outlived)] if outlived else []
+            )
+            assert stalls.report_own_waits(end) is None  # they do not wait for their own pool
         finally:
             is_over.set()
 

@@ -55,6 +55,7 @@ class Cell:
     def __init__(self) -> None:
         self.inside = 0
         self.started = 0
+        self.clocked: set[Request] = set()  # those inside
         self.limiter: Watch | None = None  # of this thread's event loop, once it is sampled
 
 
@@ -143,12 +144,24 @@ def enter() -> tuple[Cell, Request | None]:
         _begin_period(now)
     if _share < 1.0 and _random() >= _share:
         return cell, None
-    return cell, Request(count_inside(), cell.started)
+    request = Request(count_inside(), cell.started)
+    cell.clocked.add(request)
+    return cell, request
 
 
 def count_inside() -> int:
     """Return the number of requests in the application."""
     return sum(cell.inside for each in _cells if (cell := each()) is not None)
+
+
+def oldest_inside() -> float | None:
+    """Return when the oldest request inside has entered the application; now if none is inside.
+
+    None if it is unknown, because some are not clocked.
+    """
+    cells = [cell for each in _cells if (cell := each()) is not None]
+    clocked = [request.started for cell in cells for request in cell.clocked.copy()]
+    return None if len(clocked) < count_inside() else min(clocked, default=monotonic())
 
 
 def count_started() -> int:
@@ -166,6 +179,8 @@ def _begin_period(now: float) -> None:
 def leave(cell: Cell, request: Request | None, route: str | None = None) -> None:
     """Count a request that has left the application, and keep its times."""
     cell.inside -= 1
+    if request is not None:
+        cell.clocked.discard(request)
     probe.count_response("completed")
     if request is None or route is None:
         return

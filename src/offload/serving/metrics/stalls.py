@@ -22,7 +22,7 @@ from time import monotonic, sleep
 from types import CodeType, FrameType
 from typing import Any
 
-from offload.serving.metrics.request_clock import count_inside
+from offload.serving.metrics.request_clock import count_inside, oldest_inside
 from offload.serving.metrics.user_code import Place, is_users, is_users_module, place_of
 
 SAMPLES, PAUSE = 5, 0.2  # s
@@ -105,18 +105,22 @@ def report(end: float) -> dict[str, Any]:
     return {"pools": found, "places": [_values(place, count) for place, count in places]}
 
 
-def report_own_waits(end: float) -> dict[str, Any] | None:
+def report_own_waits(end: float, with_outlived: bool = False) -> dict[str, Any] | None:
     """Return the pools of which most threads waited for calls in their own queue, or None.
 
+    `with_outlived` also those of which a quarter were in calls that have outlived their requests.
     Timeouts may end such waits, so that no request fails. Without the GIL it cannot be read for
     which calls they wait.
     """
-    notes = _notes_until(end) if _HAS_GIL() else []
+    notes = _notes_until(end)
     found = []
     for key in notes[-1].pools if len(notes) > 1 else ():
         pools = _of(key, notes)
-        if (waits := _waits(pools))["waiting"] > pools[-1].threads / 2:
-            found.append({**waits, **_stuck(pools)})
+        waits, stuck, threads = _waits(pools), _stuck(pools), pools[-1].threads
+        is_own_wait = _HAS_GIL() and waits["waiting"] > threads / 2
+        has_outlived = not stuck["is_own"] and stuck["outlived"] >= threads / 4
+        if is_own_wait or (with_outlived and has_outlived):
+            found.append({**waits, **stuck})
     return {"pools": found, "places": []} if found else None
 
 
@@ -256,16 +260,28 @@ class _Pool:
     def __init__(self, key: int, name: str | None, queued: int, stacks: list[_Stack]) -> None:
         self.key, self.name, self.queued, self.threads = key, name, queued, len(stacks)
         self.waiting = 0
-        now, inside = monotonic(), count_inside()
+        now = monotonic()
         since = [(_since(stack), stack.place) for stack in stacks]
         self.calls = [(now - began, place) for began, place in since]
         self.is_own = stacks[0].target is not None
-        old = sum(
-            now - began >= STUCK_S and began > _first_note and _is_worker(stack)
+        old = [
+            began
             for stack, (began, _) in zip(stacks, since, strict=True)
-        )
-        # A request may still wait for a call; those of the user's own threads are no requests.
-        self.outlived = old if self.is_own else max(0, old - inside)
+            if now - began >= STUCK_S and began > _first_note and _is_worker(stack)
+        ]
+        self.outlived = len(old) if self.is_own else _count_outlived(old)
+
+
+def _count_outlived(began: Sequence[float]) -> int:
+    """Return how many of the calls that began at these times have outlived their requests.
+
+    At least as many as there are more calls than requests inside, or exactly those that began
+    before the oldest of these.
+    """
+    oldest = oldest_inside()
+    if oldest is None:
+        return max(0, len(began) - count_inside())
+    return sum(each < oldest for each in began)
 
 
 def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
@@ -278,7 +294,8 @@ def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
         if thread.is_alive() and (stack := by_ident.get(thread.ident)) is not None:
             queues.setdefault(id(queue), (queue, []))[1].append(stack)
     found = [
-        _Pool(key, _name(queue, own), queue.qsize(), own) for key, (queue, own) in queues.items()
+        _Pool(key, _name(queue, own), len(_queued(queue)), own)
+        for key, (queue, own) in queues.items()
     ]
     members = {key: own for key, (_, own) in queues.items()}
     if own := [stack for stack in stacks if stack.name == ANYIO_THREAD]:
@@ -301,7 +318,7 @@ def _own_pools(stacks: Sequence[_Stack]) -> Iterator[_Pool]:
 
 
 def _name(queue: Any, stacks: Sequence[_Stack]) -> str | None:
-    """Return the name of a pool: the user's variable that holds it."""
+    """Return the name of a pool: the user's variable that holds it, or that of its threads."""
     if stacks[0].name.startswith(ASYNCIO_THREAD):
         return ASYNCIO
     for module in [*sys.modules.values()]:
@@ -311,7 +328,10 @@ def _name(queue: Any, stacks: Sequence[_Stack]) -> str | None:
                 is_pool = issubclass(type(value), ThreadPoolExecutor)
                 if is_pool and value._work_queue is queue:
                     return name
-    return ASYNCIO if _is_default(queue) else None
+    if _is_default(queue):
+        return ASYNCIO
+    prefix = stacks[0].name.rpartition("_")[0]  # the user may have chosen it
+    return None if prefix.startswith(ThreadPoolExecutor.__name__) else prefix or None
 
 
 def _is_default(queue: Any) -> bool:
@@ -381,10 +401,11 @@ def _linked(future: Any) -> Iterator[Any]:
 
 
 def _queued(queue: Any) -> set[int]:
-    """Return the ids of the futures whose calls are in a queue."""
+    """Return the ids of the futures whose calls are in a queue, and were not cancelled there."""
     inner = gc.get_referents(queue)  # a list of the calls, or from Python 3.13 on the calls
     calls = [call for each in inner for call in (each if isinstance(each, list) else [each])]
-    return {id(each.future) for each in calls if hasattr(each, "future")}
+    futures = (each.future for each in calls if hasattr(each, "future"))
+    return {id(future) for future in futures if not future.cancelled()}
 
 
 def _waits(samples: Sequence[_Pool]) -> dict[str, Any]:
@@ -408,7 +429,7 @@ def _stuck(samples: Sequence[_Pool]) -> dict[str, Any]:
         "threads": samples[-1].threads,
         "stuck": stuck,
         "stuck_s": round(ages[len(ages) // 2], 1) if stuck else None,
-        "outlived": median_low(each.outlived for each in late),
+        "outlived": late[-1].outlived,
         "place": next((_values(place, count) for place, count in places.most_common(1)), None),
     }
 
