@@ -531,6 +531,7 @@ def _tries(upstream: Upstream | None) -> int | None:
         return None
 
 
+LONGEST_SINGLE_S = 4.0  # s; some requests may take much longer than most
 SINGLE_S = 0.5  # s of tasks; at least two tasks, unless one takes ENOUGH_S
 # s between two samples: in 0.5 s 2000 samples, whose standard error is at most 0.011
 SINGLE_EVERY = 0.00025
@@ -569,13 +570,15 @@ def measure_single_request(
 def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleRequest:
     """Run `load` with one user for 0.5 s, or for two tasks; one is enough if it takes ENOUGH_S.
 
-    `alone_s` is the response time of one request. Only samples between the start and the end of a
+    `alone_s` is the response time of one request. If others take far longer, LONGEST_SINGLE_S end
+    the load. Only samples between the start and the end of a
     task are used, so h does not include the time of HTTP.
     """
     count = 1 if alone_s >= ENOUGH_S else max(2, math.ceil(SINGLE_S / max(alone_s, 1e-4)))
     began = time.monotonic()
     with GilSampler(facts, SINGLE_EVERY) as sampler:
-        loads.run(replace(load, requests=count), "builtin")
+        longest_s = max(LONGEST_SINGLE_S, 3 * count * alone_s)
+        loads.run(replace(load, requests=count, seconds=longest_s), "builtin")
     reported = report_window(facts, load.url, began, time.monotonic(), with_each=True)
     each = reported.get("each") or []
     hold = sampler.during(sorted((start, end) for start, end in each))

@@ -33,7 +33,7 @@ from offload.registry import catalog
 Facts = Mapping[str, Any]
 ADDRESS = "\0offload-application-{pid}"
 LARGEST = 1 << 53  # count of tasks
-TIMEOUT_S = 5.0  # s; a process that computes may respond late
+TIMEOUT_S = 15.0  # s; a process that computes or collects may respond late
 MOST_PLACES = 3  # of a stall
 LAGS = ("loop_lag_p50_ms", "loop_lag_p99_ms", "loop_lag_max_ms")
 
