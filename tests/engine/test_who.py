@@ -184,6 +184,17 @@ def test_threads_that_wait_for_the_gil_of_a_line_do_not_hide_it() -> None:
     )
 
 
+@pytest.mark.parametrize(("sleeping", "doing"), [(60, "sleeps before a retry"), (40, "waits")])
+def test_a_line_that_mostly_sleeps_in_a_library_before_a_retry_says_so(
+    sleeping: int, doing: str
+) -> None:
+    call = (*WSGI, "level@/a/x.py:2", f"urlopen@{SITE}/urllib3/connectionpool.py:9")
+    sleeps = (*call, f"_sleep_backoff@{SITE}/urllib3/util/retry.py:7")
+    every = [(sleeps, sleeping), (call, 100 - sleeping)]
+    [found] = hot_lines.find_lines(samples(every=every))
+    assert (found.function, found.doing) == ("level", doing)
+
+
 def test_a_thread_of_the_application_counts_while_it_holds_the_gil_or_computes() -> None:
     own = (f"_bootstrap@{LIB}/threading.py:1", "refresh@/a/x.py:2")
     waits = (f"_bootstrap@{LIB}/threading.py:1", "poll@/a/x.py:5")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from offload.causes import execution, pools
+from offload.causes import execution, pools, who
 from offload.causes.execution import THREAD_HOPS
 from offload.causes.figures import Figures, median
 from offload.causes.rules import Cause, Rule
+from offload.engine import hot_lines
 from offload.engine.record import Record
 from offload.units import counted, percent
 
@@ -24,12 +25,14 @@ ONE_EACH = 1.5  # connections are about as many as requests inside: at most so m
 KEPT = 0.5  # share of connections that live on
 LAYERS, LAYER_S = 3, 100e-6  # of BaseHTTPMiddleware; s of CPU for each, on Python 3.11
 LAYERS_SHARE = 1 / 3  # of the CPU time of a request
+RETRIED = 0.25  # share of the time of threads that sleep before a retry
 CHILDREN = 0.3  # share of the CPU time in processes that a request starts
 
 NEW_CONNECTIONS = "new_connections"
 MANY_CALLS = "many_calls"
 NEW_PROCESSES = "new_processes"
 MIDDLEWARE_LAYERS = "middleware_layers"
+RETRIES = "retries"
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,14 @@ def _count_calls(record: Record) -> float | None:
     return calls_per_s * result.elapsed_s / (result.completed + (result.failures or 0))
 
 
+def find_retries(of: Figures) -> Cause | None:
+    """Threads of requests mostly sleep, before a library tries a failed call again."""
+    line = of.hottest
+    if line is None or line.doing != hot_lines.RETRIES or line.share < RETRIED:
+        return None
+    return Cause(RETRIES, line.share, RETRIED, line=line)
+
+
 def find_new_processes(of: Figures) -> Cause | None:
     """Each request starts a process, which takes much of the CPU time, and ends."""
     known = [each for record in of.records if (each := _measure_children(record)) is not None]
@@ -234,6 +245,14 @@ def _describe_middleware_layers(cause: Cause, _: int) -> str:
     )
 
 
+def _describe_retries(cause: Cause, _: int) -> str:
+    line = "" if cause.line is None else who.place(cause.line)
+    return (
+        f"requests call others again after failures: threads in {line} sleep for "
+        f"{percent(cause.value or 0.0)} of the time"
+    )
+
+
 RULES = (
     Rule(
         MIDDLEWARE_LAYERS,
@@ -260,6 +279,13 @@ RULES = (
         find_many_calls,
         _describe_many_calls,
         _remedy_many_calls,
+    ),
+    Rule(
+        RETRIES,
+        find_retries,
+        _describe_retries,
+        "find why these calls fail, and limit the number of tries and their pauses",
+        is_symptom_of=execution.STOPPED,
     ),
     Rule(
         NEW_PROCESSES,

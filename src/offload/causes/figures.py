@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from offload.causes import ceiling
 from offload.causes.ceiling import Ceiling
 from offload.engine.application import Collector, HotLine, Malloc, Route, Steps
-from offload.engine.hot_lines import AWAITS, OWN_THREAD, WAITS
+from offload.engine.hot_lines import AWAITS, OWN_THREAD, RETRIES, WAITS
 from offload.engine.record import Record
 
 Part = TypeVar("Part", Collector, Malloc)
@@ -176,7 +176,8 @@ class Figures:
     @property
     def waiting_line(self) -> HotLine | None:
         """The hottest line, if it waits or awaits."""
-        return self.hottest if self.hottest and self.hottest.doing in (WAITS, AWAITS) else None
+        waits = self.hottest is not None and self.hottest.doing in (WAITS, AWAITS, RETRIES)
+        return self.hottest if waits else None
 
     @property
     def cores_each(self) -> float | None:

@@ -16,12 +16,13 @@ from types import MappingProxyType
 from offload.engine.application import HotLine
 from offload.registry import places
 
-HOLDS, BLOCKS, COMPUTES, WAITS, AWAITS = (
+HOLDS, BLOCKS, COMPUTES, WAITS, AWAITS, RETRIES = (
     "holds the GIL",
     "blocks the loop",
     "computes without the GIL",
     "waits",
     "awaits",
+    "sleeps before a retry",
 )
 Endpoints = Mapping[tuple[str, str], str]  # file and function: "route" or "dependency"
 MOST = 3  # lines in the result
@@ -127,6 +128,14 @@ LOOPS = (  # the function of a file that runs an event loop in its thread
 )
 FORKED = (("/multiprocessing/process.py", "_bootstrap"),)  # the first function of a child
 THREAD_POOL = "thread pool"
+BACK_OFF = (  # the function of a library that sleeps before it tries a call again
+    ("/urllib3/util/retry.py", ""),
+    ("/tenacity/nap.py", "sleep"),
+    ("/backoff/_sync.py", ""),
+    ("/retrying.py", "call"),
+    ("/botocore/endpoint.py", "_needs_retry"),
+    ("/google/api_core/retry/", ""),
+)
 OWN_THREAD = "thread"  # that the application started
 # The function of a file, and what the user's function is that it calls. The first that fits counts.
 CONTEXTS = (
@@ -243,6 +252,7 @@ class Counts:
     holding: int = 0
     running: int = 0
     every: int = 0
+    retrying: int = 0
     contexts: Counter[str | None] = field(default_factory=Counter)
 
     @property
@@ -256,6 +266,7 @@ class Counts:
         self.holding += other.holding
         self.running += other.running
         self.every += other.every
+        self.retrying += other.retrying
         self.contexts += other.contexts
 
 
@@ -278,6 +289,9 @@ def find_lines(
             counts = lines.setdefault(spot.frame, Counts())
             setattr(counts, counted, getattr(counts, counted) + stack.count)
             counts.contexts[spot.context] += stack.count
+            inner = stack.frames[-1]
+            if counted == "every" and _fits(BACK_OFF, f"/{inner.file}", inner.function):
+                counts.retrying += stack.count
             pids.setdefault(counted, set()).add(stack.pid)
     merged = merge_small_lines(lines)
     rates = {
@@ -295,6 +309,8 @@ def find_lines(
     found = []
     for frame, counts in merged.items():
         doing, share = rates[frame].describe(threads)
+        if doing == WAITS and counts.retrying > counts.every / 2:
+            doing = RETRIES
         [(context, _)] = counts.contexts.most_common(1)
         if context == THREAD_POOL:
             context = endpoints.get((frame.file, frame.function), context)

@@ -13,6 +13,7 @@ from offload.causes.calls import (
     MIDDLEWARE_LAYERS,
     NEW_CONNECTIONS,
     NEW_PROCESSES,
+    RETRIES,
     Children,
     Hops,
 )
@@ -20,6 +21,7 @@ from offload.causes.ceiling import USERS, Ceiling
 from offload.causes.execution import THREAD_HOPS
 from offload.causes.figures import figures
 from offload.causes.rules import Cause
+from offload.engine import hot_lines
 from offload.engine.application import Collector, HotLine, Steps, Who
 from offload.engine.hot_lines import AWAITS, BLOCKS
 from offload.engine.record import ClientPorts
@@ -221,3 +223,20 @@ def test_a_line_of_a_route_stalls_the_loop_only_if_a_request_blocked_it(
     assert found is not None
     known = replace(found, ceiling=Ceiling(102.0, USERS, 0.98, 1.0, 0.0))
     assert (execution.find_loop_stalls(known) is not None) is is_named
+
+
+@pytest.mark.parametrize(("share", "is_named"), [(0.26, True), (0.24, False)])
+def test_threads_that_sleep_before_retries_are_named_with_their_line(
+    share: float, is_named: bool
+) -> None:
+    line = HotLine("level", "stock.py", 53, share, hot_lines.RETRIES, "route")
+    sleeping = replace(record(rate=150.0, alone_s=0.02), who=Who((line,)))
+    found = [each for each in diagnosis.diagnose([sleeping]) if each.kind == RETRIES]
+    assert bool(found) is is_named
+    for cause in found:
+        assert cause.line == line
+        assert diagnosis.sentence(cause, 64).startswith(
+            "Requests call others again after failures: threads in level (stock.py:53, route) sleep"
+        )
+    waits = replace(sleeping, who=Who((replace(line, doing="waits"),)))
+    assert RETRIES not in [each.kind for each in diagnosis.diagnose([waits])]
