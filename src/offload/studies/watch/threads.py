@@ -24,6 +24,7 @@ from offload.engine.who import dump_stacks
 from offload.studies.watch.usage import Pace
 
 EVERY = 0.01  # s between two samples of the loops
+LONGEST = 0.1  # s, for each loop: a sample takes 2 to 400 us, most after a pause of the machine
 NAMES_EVERY = 0.5  # s between two looks for threads without a name
 POOL_EVERY = 0.2  # s between two samples of the threads of pools
 SHARE = 0.004  # maximum use of a core: if samples cost more, they are taken less often
@@ -288,7 +289,7 @@ class ThreadMeter:
                     thread.sample()
                 spent_on_pools = time.thread_time() - began - spent
                 pools_due = now + max(POOL_EVERY, 2 * spent_on_pools / SHARE)
-            every = max(EVERY, 2 * spent / SHARE)
+            every = min(max(EVERY, 2 * spent / SHARE), LONGEST * max(1, len(loops)))
             # At a random time within each period, so that a periodic process causes no aliasing.
             due = now + every * (0.5 + rng.random())
 
