@@ -202,8 +202,16 @@ def test_a_thread_of_the_application_counts_while_it_holds_the_gil_or_computes()
         samples(holding=[(own, 80)], running=[(own, 90)], every=[(own, 100), (waits, 100)])
     )
     assert found == (HotLine("refresh", "/a/x.py", 2, 0.8, hot_lines.HOLDS, "thread"),)
-    [found_too] = hot_lines.find_lines(samples(2.0, running=[(own, 90)], every=[(own, 100)]))
-    assert (found_too.doing, found_too.share) == (hot_lines.COMPUTES, 0.9)
+    kinds = {"holding": [(own, 3)], "running": [(own, 90)], "every": [(own, 100)]}
+    [found_too] = hot_lines.find_lines(samples(2.0, **kinds))
+    assert found_too.doing == hot_lines.COMPUTES
+
+
+def test_the_hottest_line_of_requests_is_not_hidden_by_threads_of_the_application() -> None:
+    own = [(f"_bootstrap@{LIB}/threading.py:1", f"{n}@/a/x.py:2") for n in ("one", "two", "three")]
+    route = (*ASGI, "view@/a/x.py:9")
+    found = hot_lines.find_lines(samples(holding=[(each, 20) for each in own], every=[(route, 10)]))
+    assert [line.function for line in found] == ["one", "two", "view"]
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,7 @@ MOST_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
-# Share of the time in which threads of the application's own hold a full GIL, and use a core idle.
-OWN_GIL = 1 / 3
+OWN_GIL = 1 / 3  # share of the time in which own threads hold a full GIL, and use a core when idle
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
@@ -218,9 +217,11 @@ def find_background_gil(of: Figures) -> Cause | None:
     held = [line for line in of.background if line.doing == HOLDS]
     share, used = math.fsum(line.share for line in held), of.signs.gil_utilisation
     idle = median([record.baseline.idle_cores for record in of.records])
-    if (idle or 0.0) < OWN_GIL:  # requests give them their work
+    if (idle or 0.0) / of.processes < OWN_GIL:  # requests give them their work
         return None
-    if share < OWN_GIL or (used is not None and not is_gil_full(used)):
+    if of.gil_enabled is False or used is None or not is_gil_full(used) or share < OWN_GIL:
+        return None
+    if of.hottest is not None and of.hottest.doing == HOLDS and of.hottest.share > share:
         return None
     return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), OWN_GIL, line=held[0])
 

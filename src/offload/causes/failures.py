@@ -26,7 +26,7 @@ TAKEN = 0.9  # share of the time in which all of a pool is taken
 WORK = 2 / 3  # parts of a pool that working requests hold, as a share of all of them
 HELD = 4.0  # time for which a part is held over the time of a request alone
 STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
-OWN_STUCK = 0.25  # the same for threads that the application started itself
+SEVERAL_STUCK = 0.25  # the same, of the own threads of an application, or if no request fails
 QUEUED = 1.25  # calls in a queue for each request inside, if most of them wait for it
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
@@ -104,15 +104,17 @@ def find_stuck_threads(of: Figures) -> Cause | None:
         for pool in sorted(pools, key=lambda pool: -(pool.stuck_s or 0.0)):
             age_s = pool.stuck_s or 0.0
             is_full = pool.stuck >= max(1.0, STUCK * pool.threads) and load_fails(record)
-            least = 1.0
-            if pool.is_own or not _fails(record):  # these calls may be meant to go on
-                is_full, least = False, max(2.0, OWN_STUCK * pool.threads)
+            several = max(2.0, SEVERAL_STUCK * pool.threads)
+            if pool.is_own:  # its threads may do something else than serve requests
+                is_full = False
+            outlived = pool.outlived if pool.is_own or _fails(record) else 0
+            has_outlived = outlived >= (several if pool.is_own else 1.0)
             is_waited_for = 0 < pool.queued <= QUEUED * _inside(of)
-            if not (pool.is_own or _fails(record) or is_waited_for):
-                continue
-            is_stuck = (is_full or pool.outlived >= least) and wait < max(1.0, STUCK * pool.stuck)
+            is_orphaned = is_waited_for and pool.orphaned >= several
+            is_stuck = is_full or has_outlived or is_orphaned
+            is_stuck = is_stuck and wait < max(1.0, STUCK * pool.stuck)
             if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
-                count = pool.stuck if is_full else pool.outlived
+                count = pool.stuck if is_full else max(outlived, pool.orphaned)
                 line = _line(pool.place, count / pool.threads)
                 return Cause(STUCK_THREADS, age_s, limit=pool.threads, line=line, facts=pool)
     return None

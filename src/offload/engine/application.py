@@ -133,9 +133,9 @@ class Malloc:
 class ProcessFailures:
     """The requests of one process whose times were measured, and how many of them failed.
 
-    A request failed if it raised an exception, or its response was 500 or above. The last `failing`
-    requests, from `failing_s` after the start of the window on, all failed; None if the last one
-    did not fail.
+    If some failed, only requests of their routes count. A request failed if it raised an exception,
+    or its response was 500 or above. The last `failing` requests, from `failing_s` after the start
+    of the window on, all failed; None if the last one did not fail.
     """
 
     pid: int
@@ -172,8 +172,8 @@ class StalledPool:
     (`is_own`), it is the function that they run. `queued` calls waited for one of
     its threads. `waiting` threads waited for a call in the queue of this pool itself, and `stuck`
     ones were in the same call for `stuck_s` (their median), as far as that was observed; `outlived`
-    of these calls began in the load, and no request waited for them any more. `place` is where most
-    of them were.
+    of these calls began in the load, and no request waited for them any more. `orphaned` ones were
+    older than all requests inside. `place` is where most of them were.
     """
 
     name: str | None = None
@@ -183,6 +183,7 @@ class StalledPool:
     stuck: int = 0
     stuck_s: float | None = None
     outlived: int = 0
+    orphaned: int = 0
     place: Place | None = None
     is_own: bool = False
 

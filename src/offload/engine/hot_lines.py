@@ -316,7 +316,10 @@ def find_lines(
             context = endpoints.get((frame.file, frame.function), context)
         file = shortened(frame.file, folder)
         found.append(HotLine(frame.function, file, frame.line, round(share, 3), doing, context))
-    found.sort(key=lambda line: -line.share)
+    found.sort(key=lambda line: (line.share < LEAST, -line.share))
+    first = next((line for line in found if line.context != OWN_THREAD), None)
+    if first in found[MOST:]:  # the hottest one of requests always counts
+        found = [*found[: MOST - 1], first]
     return tuple(line for line in found[:MOST] if line.share >= LEAST)
 
 
@@ -365,7 +368,7 @@ class Rates:
         """
         if self.loop and self.loop >= self.every:
             return BLOCKS, min(1.0, self.loop)
-        if self.holding and self.holding >= min(OFTEN * self.every, LONG):
+        if self.holding and self.holding >= min(OFTEN * max(self.every, self.running), LONG):
             return HOLDS, min(1.0, self.holding)
         computing = self.on_cpu * max(0.0, self.running - self.holding)
         sleeping = max(0.0, self.every - self.running)

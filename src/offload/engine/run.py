@@ -253,8 +253,8 @@ def _hold_upstream(stack: ExitStack, cases: Sequence[Case]) -> HeldUpstream:
 
 READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
 LEFTOVER_S = 15.0  # s until calls that go on after a load are given up; a guess
-# An idle server uses at most so many cores in the first time; what it uses is known by the second.
-IDLE_CORES, IDLE_EVERY_S, IDLE_S = 0.5, 0.03, 0.2
+IDLE_CORES, IDLE_EVERY_S = 0.5, 0.03  # a server that uses less is idle; three ticks of the clock
+BACKGROUND_CORES, IDLE_S, IDLE_LOOKS = 0.1, 0.1, 5  # less is none; s of a look, and most of them
 
 
 @dataclass(frozen=True)
@@ -360,23 +360,15 @@ class ReadyServer:
         return build_record(trial, case, facts, self.before, self.alone, loaded, self.flags)
 
     def end_calls(self, is_needed: bool) -> None:
-        """Wait until the calls have ended that a load left behind: they go on without their users.
+        """Wait until calls that a load left behind use no CPU: they go on without their users.
 
         A server that is no longer needed is stopped if that takes long.
         """
         running, before = self.started.running, self.before
-        try:
-            tree = ProcessTree(running.process.pid)
-        except StartError:  # it has ended
-            return
         longest_s = self.started.facts.users * (before.alone_s or 0.0)  # one call after another
         limit_s = LEFTOVER_S if is_needed else server.SHORT_DRAIN
-        ends = time.monotonic() + min(longest_s, limit_s)
-        idle = IDLE_CORES + (before.idle_cores or 0.0)
-        while is_busy := (_cores_used(tree, IDLE_EVERY_S) or 0.0) > idle:
-            if time.monotonic() > ends:
-                break
-        if is_busy and not is_needed and longest_s > limit_s:
+        is_idle = _wait_until_idle(running, before, min(longest_s, limit_s))
+        if not is_idle and not is_needed and longest_s > limit_s:
             server.stop(running, server.SHORT_DRAIN)
             running.left = False  # its calls were given up, it did not forget a process
 
@@ -510,12 +502,12 @@ def _make_ready(
     reported = started.running.facts
     before, flags = measure_baseline(trial, started.facts, url, started.request, reported, is_known)
     alone = SingleRequest()
-    if with_gil and serves_application(reported):
-        idle = _cores_used(ProcessTree(started.running.process.pid), IDLE_S)
-        before = replace(before, idle_cores=None if idle is None else round(idle, 2))
+    if serves_application(reported):
+        before = replace(before, idle_cores=_measure_idle_cores(started.running))
     if with_gil:
         load = workload.alone(url, started.facts, before, started.request)
         alone = load_phase.measure_single_request(load, reported, before)
+        _wait_until_idle(started.running, before, server.SHORT_DRAIN)
     facts = builder.server_facts(reported)
     beside = _find_light_routes(started.case, url, reported, before)
     return ReadyServer(started, url, facts, before, alone, flags, beside)
@@ -527,6 +519,31 @@ def _find_light_routes(
     known = builder.server_facts(reported)
     waits = max(1.0, case.users / known.all_workers) if known.all_workers else 1.0
     return light_route.find(case, url, reported, before, waits * (before.alone_s or 0.0))
+
+
+def _measure_idle_cores(running: Server) -> float | None:
+    """Return how many cores a server uses without requests; work of earlier ones soon ends."""
+    tree, found = ProcessTree(running.process.pid), list[float]()
+    for _ in range(IDLE_LOOKS):
+        if (cores := _cores_used(tree, IDLE_S)) is None:
+            return None
+        found.append(cores)
+        if cores <= BACKGROUND_CORES:
+            break
+    return round(min(found), 2)
+
+
+def _wait_until_idle(running: Server, before: Baseline, longest_s: float) -> bool:
+    """Wait until a server uses no CPU, at most `longest_s`; return whether it uses none."""
+    try:
+        tree = ProcessTree(running.process.pid)
+    except StartError:  # it has ended
+        return True
+    ends, idle = time.monotonic() + longest_s, IDLE_CORES + (before.idle_cores or 0.0)
+    while (_cores_used(tree, IDLE_EVERY_S) or 0.0) > idle:
+        if time.monotonic() > ends:
+            return False
+    return True
 
 
 def _cores_used(tree: ProcessTree, seconds: float) -> float | None:

@@ -41,6 +41,7 @@ from offload.engine.hot_lines import (
     FEW,
     LEAST,
     MOST,
+    OWN_THREAD,
     Endpoints,
     Frame,
     Samples,
@@ -137,7 +138,7 @@ def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
             loading.join(LOAD_S)
     endpoints = find_endpoints(reports)
     lines = find_lines(found, folder, endpoints)
-    if any(line.share >= FEW for line in lines):
+    if any(line.share >= FEW and line.context != OWN_THREAD for line in lines):
         return Who(lines)
     every = (*find_awaits(reports, endpoints), *lines)
     return Who(every[:MOST], library=find_library_line(found))

@@ -88,7 +88,7 @@ def _watched(results: TextIO) -> Iterator[None]:
             found = None
             with suppress(Exception):  # objects of the user may do anything
                 stalls.note()
-                found = stalls.report_own_waits(monotonic()) if number >= NOTES else None
+                found = stalls.report_waits(monotonic()) if number >= NOTES else None
             if found is not None:
                 _print(results, {"stall": found})
                 os._exit(1)  # its pools never end

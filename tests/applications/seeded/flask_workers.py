@@ -6,12 +6,12 @@ import threading
 from flask import Flask
 
 app = Flask(__name__)
-ASKED: queue.Queue[tuple[int, queue.SimpleQueue[str]]] = queue.Queue()
+CALLS: queue.Queue[tuple[int, queue.SimpleQueue[str]]] = queue.Queue()
 
 
 def answer() -> None:
     while True:
-        number, into = ASKED.get()
+        number, into = CALLS.get()
         into.put(str(sum(item * item % 7 for item in range(number, number + 100_000))))
 
 
@@ -22,5 +22,5 @@ for _ in range(2):
 @app.get("/quote/<int:number>")
 def quote(number: int) -> str:
     into: queue.SimpleQueue[str] = queue.SimpleQueue()
-    ASKED.put((number, into))
+    CALLS.put((number, into))
     return into.get()

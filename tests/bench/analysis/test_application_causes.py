@@ -219,6 +219,9 @@ def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
     assert BACKGROUND_GIL not in kinds({"gil_utilisation": 0.7}, background=lines, **busy)
     blocked = kinds(BLOCKED | full, background=lines, **(busy | {"rate": 20.0}))
     assert blocked == [BACKGROUND_GIL]  # the loop waits for the GIL
+    request = HotLine("quote", "board.py", 80, 0.5, "holds the GIL", "route")
+    assert kinds(full, background=lines, hottest=request, **busy) == [GIL_SATURATED]
+    assert BACKGROUND_GIL not in kinds({"gil_utilisation": None}, background=lines, **busy)
     by_requests = kinds(full, background=lines, **(busy | {"records": idle(0.1)}))
     assert by_requests == [GIL_SATURATED]  # they give these threads their work
 

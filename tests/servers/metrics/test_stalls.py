@@ -266,7 +266,7 @@ def test_calls_that_began_in_a_load_outlive_it_unless_requests_may_wait_for_them
     monkeypatch: pytest.MonkeyPatch, inside: int, outlived: int
 ) -> None:
     monkeypatch.setattr(stalls, "count_inside", lambda: inside)
-    monkeypatch.setattr(stalls, "oldest_inside", lambda: None)
+    monkeypatch.setattr(stalls, "find_oldest_inside", lambda: None)
     is_over = threading.Event()
     with pool(4) as own:
         try:
@@ -292,17 +292,17 @@ def test_calls_from_before_the_oldest_request_have_outlived_their_own(
             for _ in range(3):
                 own.submit(is_over.wait, ENDS_S)
             oldest = time.monotonic() + later_s
-            monkeypatch.setattr(stalls, "oldest_inside", lambda: oldest)
+            monkeypatch.setattr(stalls, "find_oldest_inside", lambda: oldest)
             assert wait_until(lambda: stalls.note() or stalls._calls)
             time.sleep(2 * stalls.STUCK_S)
             stalls.note()
             end = time.monotonic()
-            found = stalls.report_own_waits(end, with_outlived=True)
+            found = stalls.report_waits(end, with_orphaned=True)
             pools_ = found["pools"] if found else []
-            assert [(each["name"], each["outlived"]) for each in pools_] == (
+            assert [(each["name"], each["orphaned"]) for each in pools_] == (
                 [("partner", outlived)] if outlived else []
             )
-            assert stalls.report_own_waits(end) is None  # they do not wait for their own pool
+            assert stalls.report_waits(end) is None  # they do not wait for their own pool
         finally:
             is_over.set()
 
@@ -388,11 +388,11 @@ def test_what_waited_under_load_counts_and_not_what_waits_after_it(
         stalls.note()
         end = time.monotonic()
         assert not any(wait(ends, ENDS_S).not_done)
-        assert stalls.report_own_waits(end - 1.0) is None  # no note is so old
+        assert stalls.report_waits(end - 1.0) is None  # no note is so old
         with monkeypatch.context() as patch:
             patch.setattr(stalls, "_HAS_GIL", lambda: False)
-            assert stalls.report_own_waits(end) is None
-        own_waits = stalls.report_own_waits(end)
+            assert stalls.report_waits(end) is None
+        own_waits = stalls.report_waits(end)
         assert own_waits is not None
         for [found] in (own_waits["pools"], stalls.report(end)["pools"]):
             assert (found["threads"], found["waiting"], found["queued"]) == (2, 2, 2)
@@ -406,7 +406,7 @@ def test_a_pool_of_which_a_thread_works_does_not_wait_for_itself_without_failure
         threading.Event().wait(0.1)
         stalls.note()
         stalls.note()
-        assert stalls.report_own_waits(time.monotonic()) is None
+        assert stalls.report_waits(time.monotonic()) is None
 
 
 def test_the_place_of_most_tasks_is_that_of_the_users_innermost_coroutine() -> None:

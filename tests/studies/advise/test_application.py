@@ -65,7 +65,7 @@ def test_a_cause_that_only_the_chosen_set_up_has_is_told() -> None:
     assert not [each for each in advised(record(0, WINDOW)).why() if "advised size:" in each]
 
 
-def test_a_remedy_that_was_measured_in_vain_is_told() -> None:
+def test_a_measured_remedy_without_a_gain_is_reported() -> None:
     vain = Gain("MALLOC_ARENA_MAX=2", 1.01, 0.95, 1.06)
     found = replace(advised(record(0, WINDOW)), gains={"arenas": vain})
     assert f"{vain.text}: this is no remedy here." in [*found.why()]

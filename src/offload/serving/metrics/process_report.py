@@ -116,7 +116,7 @@ def report(
         "malloc": memory.malloc_figures(),
         "layers": count_layers(_application),
     }
-    stall = stalls.report(end) if with_stacks else stalls.report_own_waits(end, with_outlived=True)
+    stall = stalls.report(end) if with_stacks else stalls.report_waits(end, with_orphaned=True)
     if stall is not None:
         found["stall"] = stall
     if with_each:

@@ -154,14 +154,16 @@ def count_inside() -> int:
     return sum(cell.inside for each in _cells if (cell := each()) is not None)
 
 
-def oldest_inside() -> float | None:
+def find_oldest_inside() -> float | None:
     """Return when the oldest request inside has entered the application; now if none is inside.
 
     None if it is unknown, because some are not clocked.
     """
     cells = [cell for each in _cells if (cell := each()) is not None]
     clocked = [request.started for cell in cells for request in cell.clocked.copy()]
-    return None if len(clocked) < count_inside() else min(clocked, default=monotonic())
+    if len(clocked) < count_inside():
+        return None
+    return min(clocked) if clocked else monotonic()
 
 
 def count_started() -> int:
@@ -210,7 +212,7 @@ def note_error(error: BaseException, request: Request | None) -> None:
 
 
 def _describe(error: BaseException) -> str:
-    place = _users_line(error) or _innermost_line(error)
+    place = _find_users_line(error) or _find_innermost_line(error)
     try:
         text = " ".join(str(error).split())[:200]
     except Exception:  # noqa: BLE001 - a broken __str__ may raise anything
@@ -218,7 +220,7 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}{place}"
 
 
-def _users_line(error: BaseException) -> str:
+def _find_users_line(error: BaseException) -> str:
     """Return the innermost line of the user in the trace of an error, or in that of its cause.
 
     A StopIteration that leaves a coroutine becomes a RuntimeError without the coroutine's frame.
@@ -234,7 +236,7 @@ def _users_line(error: BaseException) -> str:
     return ""
 
 
-def _innermost_line(error: BaseException) -> str:
+def _find_innermost_line(error: BaseException) -> str:
     lines = [*walk_tb(error.__traceback__)]
     return f" ({lines[-1][0].f_code.co_filename}:{lines[-1][1]})" if lines else ""
 
@@ -281,21 +283,22 @@ def between(start: float, end: float) -> dict[str, Any]:
     own: dict[str, list[Sequence[float]]] = {}
     for row in rows:
         own.setdefault(names[int(row[5])], []).append(row)
+    failing = {row[5] for row in rows if row[-1]}  # of other routes, such as /ping, none may fail
+    tried = [row for row in rows if row[5] in failing] or rows
     return {
         "routes": [_summary(route, found) for route, found in own.items()],
         "inside_most": int(max((row[4] for row in rows), default=0)) or None,
         "error": _error or (_logged[1] if _logged and _logged[0] >= start else None),
         "failures": {
-            "requests": len(rows),
-            "failed": sum(row[-1] > 0 for row in rows),
-            **_find_last_failures(rows, start),
+            "requests": len(tried),
+            "failed": sum(row[-1] > 0 for row in tried),
+            **_find_last_failures(tried, start),
         },
     }
 
 
 def _find_last_failures(rows: Sequence[Sequence[float]], start: float) -> dict[str, float | None]:
-    failing = {row[5] for row in rows if row[-1]}  # of others, such as /ping, none may fail
-    rows, count = [row for row in rows if row[5] in failing], 0
+    count = 0
     for row in reversed(rows):
         if not row[-1]:
             break

@@ -22,13 +22,14 @@ from time import monotonic, sleep
 from types import CodeType, FrameType
 from typing import Any
 
-from offload.serving.metrics.request_clock import count_inside, oldest_inside
+from offload.serving.metrics.request_clock import count_inside, find_oldest_inside
 from offload.serving.metrics.user_code import Place, is_users, is_users_module, place_of
 
 SAMPLES, PAUSE = 5, 0.2  # s
 STUCK_S = 0.6  # s, from which a thread that is still in the same call is stuck
 DEEPEST = 20  # futures that wait for each other
 MOST = 3  # places
+MOST_READ = 1000  # calls in a queue, of which each is looked at
 MOST_TASKS = 1000  # whose places are counted
 MOST_NOTES = 200  # of 100 s: a load goes on after its window until the last response
 RECENT_S, FEW = 5.0, 6  # s before the end of a load whose notes count, and how many are enough
@@ -98,6 +99,7 @@ def report(end: float) -> dict[str, Any]:
             **_waits(_of(key, known) or _of(key, notes)),
             # After the load the user's own threads may wait for work in any of their functions.
             **_stuck((_of(key, under_load)[-1:] if pool.is_own else []) or _of(key, notes)),
+            "orphaned": sum(each.orphaned for each in _of(key, under_load)[-1:]),
         }
         for key, pool in last.pools.items()
     ]
@@ -105,10 +107,10 @@ def report(end: float) -> dict[str, Any]:
     return {"pools": found, "places": [_values(place, count) for place, count in places]}
 
 
-def report_own_waits(end: float, with_outlived: bool = False) -> dict[str, Any] | None:
+def report_waits(end: float, with_orphaned: bool = False) -> dict[str, Any] | None:
     """Return the pools of which most threads waited for calls in their own queue, or None.
 
-    `with_outlived` also those of which a quarter were in calls that have outlived their requests.
+    `with_orphaned` also those that were in calls which are older than all requests inside.
     Timeouts may end such waits, so that no request fails. Without the GIL it cannot be read for
     which calls they wait.
     """
@@ -116,10 +118,9 @@ def report_own_waits(end: float, with_outlived: bool = False) -> dict[str, Any] 
     found = []
     for key in notes[-1].pools if len(notes) > 1 else ():
         pools = _of(key, notes)
-        waits, stuck, threads = _waits(pools), _stuck(pools), pools[-1].threads
-        is_own_wait = _HAS_GIL() and waits["waiting"] > threads / 2
-        has_outlived = not stuck["is_own"] and stuck["outlived"] >= threads / 4
-        if is_own_wait or (with_outlived and has_outlived):
+        waits, stuck = _waits(pools), _stuck(pools)
+        is_own_wait = _HAS_GIL() and waits["waiting"] > pools[-1].threads / 2
+        if is_own_wait or (with_orphaned and stuck["orphaned"]):
             found.append({**waits, **stuck})
     return {"pools": found, "places": []} if found else None
 
@@ -269,19 +270,18 @@ class _Pool:
             for stack, (began, _) in zip(stacks, since, strict=True)
             if now - began >= STUCK_S and began > _first_note and _is_worker(stack)
         ]
-        self.outlived = len(old) if self.is_own else _count_outlived(old)
+        # A request may still wait for a call; those of the user's own threads are no requests.
+        self.outlived = len(old) if self.is_own else max(0, len(old) - count_inside())
+        self.orphaned = 0 if self.is_own else _count_orphaned(old)
 
 
-def _count_outlived(began: Sequence[float]) -> int:
-    """Return how many of the calls that began at these times have outlived their requests.
+def _count_orphaned(began: Sequence[float]) -> int:
+    """Return how many of the calls that began at these times are older than all requests inside.
 
-    At least as many as there are more calls than requests inside, or exactly those that began
-    before the oldest of these.
+    0 if the age of these is unknown.
     """
-    oldest = oldest_inside()
-    if oldest is None:
-        return max(0, len(began) - count_inside())
-    return sum(each < oldest for each in began)
+    oldest = find_oldest_inside()
+    return 0 if oldest is None else sum(each < oldest for each in began)
 
 
 def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
@@ -294,7 +294,7 @@ def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
         if thread.is_alive() and (stack := by_ident.get(thread.ident)) is not None:
             queues.setdefault(id(queue), (queue, []))[1].append(stack)
     found = [
-        _Pool(key, _name(queue, own), len(_queued(queue)), own)
+        _Pool(key, _name(queue, own), _count_queued(queue), own)
         for key, (queue, own) in queues.items()
     ]
     members = {key: own for key, (_, own) in queues.items()}
@@ -408,6 +408,12 @@ def _queued(queue: Any) -> set[int]:
     return {id(future) for future in futures if not future.cancelled()}
 
 
+def _count_queued(queue: Any) -> int:
+    """Return the number of calls in a queue; in a long one also those that were cancelled."""
+    count: int = queue.qsize()
+    return count if count > MOST_READ else len(_queued(queue))
+
+
 def _waits(samples: Sequence[_Pool]) -> dict[str, Any]:
     """Return how many calls and threads of a pool waited, in the median one of its samples."""
     pools = sorted(samples, key=lambda each: (each.waiting, each.queued))
@@ -429,7 +435,8 @@ def _stuck(samples: Sequence[_Pool]) -> dict[str, Any]:
         "threads": samples[-1].threads,
         "stuck": stuck,
         "stuck_s": round(ages[len(ages) // 2], 1) if stuck else None,
-        "outlived": late[-1].outlived,
+        "outlived": median_low(each.outlived for each in late),
+        "orphaned": samples[-1].orphaned,
         "place": next((_values(place, count) for place, count in places.most_common(1)), None),
     }
 

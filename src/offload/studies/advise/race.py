@@ -497,12 +497,17 @@ class Race:
         plain = setup = found.best.setup
         if (setup.slots or setup.processes) < cores:
             setup = Setup("prefork", LOOPS, cores)
+        needed_mib = self.prior.memory_mib(plain) + self.prior.memory_mib(setup)
+        if needed_mib > MOST_MEMORY * resource_limits.memory_mib():
+            return
         if not self.prior.is_possible(setup) or not found.best.capacity:
             return
-        case = switched(self.cases[self._case_index(setup)], self.variables)
+        case = switched(case_of(setup, self.case, self.prior.users(setup)), self.variables)
         if case is None:
             return
-        self.report(f"{plain.name} beside {setup.name} with {self.variables.text}: about 20 s")
+        each_s = ROUND_S + ROUND_CALLS * self.call_s
+        what = f"{plain.name} beside {setup.name} with {self.variables.text}"
+        self.report(f"{what}: about {2 * SWITCH_ROUNDS * each_s:.0f} s")
         (index,) = self._add_cases([case])
         self._measure_in_pairs([self._case_index(plain), index], upstream)
 
