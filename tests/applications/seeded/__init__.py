@@ -36,7 +36,7 @@ ADVISED = (
     Seeded("fastapi_forty:app", "thread_limit", ("fastapi",), users=100),
     Seeded("fastapi_gil:app", "gil_saturated", ("fastapi",)),
     Seeded("flask_gil:app", "gil_saturated", ("flask",)),
-    Seeded("flask_tables:app", "background_gil", ("flask",), named="in keep_fresh (flask_"),
+    Seeded("flask_tables:app", "background_gil", ("flask",), named="(flask_tables.py:"),
     Seeded("flask_workers:app", "gil_saturated", ("flask",)),
     Seeded("starlette_body:app", "loop_blocked", ("starlette",), named="the response body of GET"),
     Seeded("starlette_background:app", "loop_blocked", ("starlette",), named="a background task"),
