@@ -103,16 +103,16 @@ def find_stuck_threads(of: Figures) -> Cause | None:
         pools = () if stall is None else stall.pools
         for pool in sorted(pools, key=lambda pool: -(pool.stuck_s or 0.0)):
             age_s = pool.stuck_s or 0.0
-            is_full = pool.stuck >= max(1.0, STUCK * pool.threads) and load_fails(record)
+            # The application's own threads may do something else than serve requests.
+            is_full = load_fails(record) and pool.stuck >= max(1.0, STUCK * pool.threads)
+            is_full = is_full and not pool.is_own
             several = max(2.0, SEVERAL_STUCK * pool.threads)
-            if pool.is_own:  # its threads may do something else than serve requests
-                is_full = False
             outlived = pool.outlived if pool.is_own or _fails(record) else 0
             has_outlived = outlived >= (several if pool.is_own else 1.0)
-            is_waited_for = 0 < pool.queued <= QUEUED * _inside(of)
+            is_waited_for = 0 < pool.queued <= QUEUED * _count_inside(of)
             is_orphaned = is_waited_for and pool.orphaned >= several
-            is_stuck = is_full or has_outlived or is_orphaned
-            is_stuck = is_stuck and wait < max(1.0, STUCK * pool.stuck)
+            is_free = wait < max(1.0, STUCK * pool.stuck)  # of slots that requests keep
+            is_stuck = is_free and (is_full or has_outlived or is_orphaned)
             if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
                 count = pool.stuck if is_full else max(outlived, pool.orphaned)
                 line = _line(pool.place, count / pool.threads)
@@ -130,8 +130,8 @@ def _fails(record: Record) -> bool:
     return record.problem is not None or bool(record.result.failures)
 
 
-def _inside(of: Figures) -> float:
-    """Return how many requests are inside, at most: of one process."""
+def _count_inside(of: Figures) -> float:
+    """Return the mean number of requests inside each process; 0 if it is unknown."""
     return (of.signs.concurrency or 0.0) / of.processes
 
 

@@ -166,7 +166,7 @@ class Place:
 
 @dataclass(frozen=True)
 class StalledPool:
-    """A pool of threads of one process, in a load that had failures, and just after it.
+    """A pool of threads of one process in a load, and just after one that had failures.
 
     `name` is the variable that holds it, or "asyncio" or "anyio"; if the user started the threads
     (`is_own`), it is the function that they run. `queued` calls waited for one of

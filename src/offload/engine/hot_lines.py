@@ -316,7 +316,7 @@ def find_lines(
             context = endpoints.get((frame.file, frame.function), context)
         file = shortened(frame.file, folder)
         found.append(HotLine(frame.function, file, frame.line, round(share, 3), doing, context))
-    found.sort(key=lambda line: (line.share < LEAST, -line.share))
+    found.sort(key=lambda line: -line.share)
     first = next((line for line in found if line.context != OWN_THREAD), None)
     if first in found[MOST:]:  # the hottest one of requests always counts
         found = [*found[: MOST - 1], first]
