@@ -153,6 +153,40 @@ def test_two_loads_at_the_higher_rate_show_a_leak_if_both_grow(
     assert leak_mib(records) == (None if leak is None else pytest.approx(leak))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "leak"),
+    [
+        ((153.4, 153.3, 202.7, 299.2), (299.2 - 153.4) / 322),  # a document kept by each request
+        ((153.4, 153.3, 202.7, 204.0), None),  # buffers that are full
+        ((153.4, 153.3, 154.0, 250.0), None),  # kept connections need more
+        ((153.4, 153.3, 157.0, 163.0), None),
+        ((153.4, 250.0, 157.0, 290.0), None),  # of the windows the higher one
+    ],
+)
+def test_memory_that_grows_with_the_length_of_the_loads_is_a_leak(
+    sizes: tuple[float, ...], leak: float | None
+) -> None:
+    """Measured with two processes that leak 0.4 MiB a request: windows, and loads at a rate."""
+    case = case_of(RACED, CASE, 8)
+    lengths = ((WINDOW, 20.0, False, 100), (WINDOW, 20.0, False, 100))
+    lengths += ((LONG, 3.3, False, 204), (LONG, 6.3, True, 422))
+    records = [
+        new_record(
+            case,
+            "run",
+            kind=kind,
+            case_index=int(kept),
+            seconds=seconds,
+            keep_alive=kept,
+            completed=completed,
+            rate=50.0,
+            whole_mib=size,
+        )
+        for size, (kind, seconds, kept, completed) in zip(sizes, lengths, strict=True)
+    ]
+    assert leak_mib(records) == (None if leak is None else pytest.approx(leak))
+
+
 def test_a_percentile_that_differs_between_loads_has_its_range() -> None:
     known = Latency(100.0, 0.99, 0.05, 0.04, 0.059)
     assert answer._latency(known) == "p99 is 50 ms"

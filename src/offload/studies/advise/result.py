@@ -31,6 +31,7 @@ Z_95 = 1.96  # standard deviations of a normal 95 % interval
 LEAST_LEAK, LEAST_LEAK_MIB = 0.1, 16.0  # growth by a leak: more than both; guesses
 THREAD_MIB = 1.0  # growth until each thread has its buffers; 0.6 MiB with SQLite and urllib
 STEADY = 0.5  # share of the mean growth that the last one has at least
+LONGER = 1.5  # ratio of the requests of two loads whose memory is compared
 
 
 def case_of(setup: Setup, case: Case, users: int) -> Case:
@@ -190,10 +191,22 @@ def confirmed_leak_mib(costs: Costs | None, records: Sequence[Record]) -> float 
 
 
 def leak_mib(records: Sequence[Record]) -> float | None:
-    """Return the growth of the memory by each request in repeated loads of the same servers.
+    """Return the growth of the memory by each request, if it is steady; None if it is not known.
 
-    A leak grows steadily in all of them. Loads at the same rate are compared if there are three:
-    the memory also grows with the rate, but only once. None: there is none, or it is unknown.
+    Repeated loads of the same servers are compared, or else shorter and longer loads of a set-up.
+    """
+    by_server = _leaks_of_servers(records)
+    if by_server:
+        return min(by_server) if all(by_server) else None
+    by_setup = _leaks_of_setups(records)
+    return min(by_setup) if by_setup and all(by_setup) else None
+
+
+def _leaks_of_servers(records: Sequence[Record]) -> list[float]:
+    """Return the growth by each request of each server with three loads; 0 if it is not steady.
+
+    Loads at the same rate are compared if there are three: the memory also grows with the rate,
+    but only once.
     """
     loads: dict[tuple[object, ...], list[Record]] = {}
     for each in records:
@@ -206,12 +219,61 @@ def leak_mib(records: Sequence[Record]) -> float | None:
         if len(compared := same if len(same) > 2 else several) > 2:
             later = several[several.index(compared[0]) + 1 :]
             found.append(_growth(compared) / _requests(later))
-    return min(found) if found and all(found) else None
+    return found
+
+
+def _leaks_of_setups(records: Sequence[Record]) -> list[float]:
+    """Return the growth by each request of each set-up with loads of three lengths; 0 if unsteady.
+
+    Each length has servers of its own: those of the race, and those at a rate with and without
+    kept connections. What grows once, as caches do, does not grow with the requests of each.
+    """
+    by_setup: dict[str, dict[tuple[object, ...], list[Record]]] = {}
+    for each in records:
+        if is_raced(each) and each.problem is None and each.result.completed and _memory_mib(each):
+            length = (each.trial.kind, each.case.seconds, each.case.keep_alive)
+            by_setup.setdefault(each.case.id, {}).setdefault(length, []).append(each)
+    found = []
+    for lengths in by_setup.values():
+        points: list[tuple[float, float]] = []
+        for requests, mib in sorted(_served(own) for own in lengths.values()):
+            if not points or requests > LONGER * points[-1][0]:
+                points.append((requests, mib))
+        if len(points) > 2:
+            found.append(_growth_by_request(points))
+    return found
+
+
+def _served(loads: Sequence[Record]) -> tuple[float, float]:
+    """Return the requests of loads of one length, and the memory in MiB after them.
+
+    Loads at a rate are of one server, windows each of their own: their median is returned.
+    """
+    if loads[0].trial.kind == LONG:
+        return _requests(loads), _memory_mib(loads[-1])
+    middle = sorted(loads, key=_memory_mib)[len(loads) // 2]
+    return _requests([middle]), _memory_mib(middle)
+
+
+def _growth_by_request(points: Sequence[tuple[float, float]]) -> float:
+    """Return the growth in MiB by each request, of (requests, MiB); 0 if it is not steady."""
+    (first, first_mib), (last, last_mib) = points[0], points[-1]
+    mean_mib = (last_mib - first_mib) / (last - first)
+    is_steady = all(
+        after_mib - before_mib > STEADY * mean_mib * (after - before)
+        for (before, before_mib), (after, after_mib) in pairwise(points)
+    )
+    is_leak = last_mib - first_mib > max(LEAST_LEAK_MIB, LEAST_LEAK * first_mib)
+    return mean_mib if is_leak and is_steady else 0.0
+
+
+def _memory_mib(record: Record) -> float:
+    return record.resources.memory.whole_mib or 0.0
 
 
 def _growth(loads: Sequence[Record]) -> float:
     """Return the growth of the memory from the first load to the last; 0 if it is not steady."""
-    sizes = [each.resources.memory.whole_mib or 0.0 for each in loads]
+    sizes = [_memory_mib(each) for each in loads]
     steps = [after - before for before, after in pairwise(sizes)]
     growth = sizes[-1] - sizes[0]
     is_steady = steps[-1] > STEADY * growth / len(steps)
