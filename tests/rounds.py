@@ -8,7 +8,7 @@ import pytest
 
 from offload.engine import builder, workload
 from offload.engine.record import WINDOW, Record
-from offload.engine.run import WindowDesign, measure_round
+from offload.engine.rounds import WindowDesign, measure_round
 from offload.errors import UserError
 from offload.suites import Case
 from offload.upstream import Upstream

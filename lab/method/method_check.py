@@ -19,7 +19,7 @@ from offload.engine.figures import compare_windows, estimate_rate
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.progress import duration
 from offload.engine.record import WINDOW, Record, RunRecords
-from offload.engine.run import measure_round
+from offload.engine.rounds import measure_round
 from offload.errors import RunError
 from offload.suites import Case
 from offload.units import percent

@@ -13,7 +13,7 @@ from offload.causes.failures import OWN_POOL_WAIT, OWN_SERVER_CALL, SLOTS_KEPT, 
 from offload.engine import workload
 from offload.engine.calling_process import find_application
 from offload.engine.record import Record
-from offload.engine.run import WindowDesign
+from offload.engine.rounds import WindowDesign
 from offload.errors import STALLED, UsageError
 from offload.suites import Case, Request
 from tests.installed import require

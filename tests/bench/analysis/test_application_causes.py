@@ -50,7 +50,7 @@ from offload.engine.application import (
     Threads,
 )
 from offload.engine.record import ClientPorts, ProcessShare, Record, Throttling
-from offload.engine.run import WindowDesign
+from offload.engine.rounds import WindowDesign
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require

@@ -17,7 +17,7 @@ from offload.engine import server
 from offload.engine.figures import rate_of
 from offload.engine.processes import ResourceSampler
 from offload.engine.record import Record, average_by_round
-from offload.engine.run import Trial, WindowDesign, _order, load_phase, measure_round
+from offload.engine.rounds import Trial, WindowDesign, _order, load_phase, measure_round
 from offload.errors import LOAD, StartError
 from offload.suites import Case
 from tests.installed import OWN, POOLS, newest_other_python, one_of_each_kind, require

@@ -11,7 +11,7 @@ from offload.engine import journal
 from offload.engine.intervals import GATE_COUNTS
 from offload.engine.plan import Plan, Round
 from offload.engine.record import Record
-from offload.engine.run import MANY_ROUNDS
+from offload.engine.rounds import MANY_ROUNDS
 from offload.errors import StorageError
 from offload.studies.gate.result import PASSED, RED, evaluate
 from tests.bench.experiments.test_run import Measured

@@ -13,7 +13,7 @@ from offload.engine.builder import retry_reasons
 from offload.engine.load_phase import LoadOutcome
 from offload.engine.plan import Block, Plan, Round, Sequential
 from offload.engine.record import WINDOW, Baseline, CaseFacts, Result
-from offload.engine.run import ReadyServer, StartedServer
+from offload.engine.rounds import ReadyServer, StartedServer
 from offload.errors import LOAD, TOO_SLOW, Problem, RunError, TooSlowError
 from offload.loads import Load
 from offload.suites import Case

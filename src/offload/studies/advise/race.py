@@ -22,7 +22,8 @@ from offload.engine import plan as plans
 from offload.engine.plan import Plan, Sequential
 from offload.engine.progress import own_progress, remove_progress, write_progress
 from offload.engine.record import LONG, WINDOW, Record, Trial
-from offload.engine.run import WindowDesign, few_users, measure_open_loops, measure_round
+from offload.engine.rounds import WindowDesign, few_users, measure_round
+from offload.engine.run import measure_open_loops
 from offload.engine.server import hold_for
 from offload.loads import Arrivals, Load
 from offload.loads.engine.loops import arrivals as arrival_times
