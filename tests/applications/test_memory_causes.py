@@ -13,8 +13,10 @@ import pytest
 from offload.causes import diagnosis
 from offload.causes.figures import figures
 from offload.engine.application import Collector
+from offload.engine.hot_lines import KEEPS
 from offload.engine.record import Record, from_line, to_line
 from offload.registry import catalog
+from offload.studies.advise import application
 from offload.suites import Case, Request
 from tests import ROOT
 from tests.applications.seeded import FOLDER
@@ -167,3 +169,25 @@ def test_a_server_that_reaches_ulimit_v_is_told_by_its_numbers(tmp_path: Path) -
     assert re.fullmatch(r"the server uses [89]\d\d of the 900 MiB of ulimit -v\n", said.stdout), (
         said
     )
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("server", ["gunicorn_gthread", "waitress", "granian_wsgi"])
+def test_the_line_whose_memory_is_kept_is_found(server: str) -> None:
+    require(server)
+    pytest.importorskip("flask", reason=lacks("flask"))
+    source = (FOLDER / "flask_keeps.py").read_text().splitlines()
+    line = next(number for number, text in enumerate(source, start=1) if "range(200)" in text)
+    case = Case(server, catalog.find_task("app=flask_keeps:app").name, users=8, path=str(FOLDER))
+    [found, *_] = application.trace_memory(case)
+    assert (found.function, found.file, found.line) == ("render", "flask_keeps.py", line)
+    assert found.doing == KEEPS and found.share > 0.8
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_an_application_that_does_not_start_keeps_no_line() -> None:
+    require("gunicorn_gthread")
+    case = Case("gunicorn_gthread", "app=no_such_module:app", users=8, path=str(FOLDER))
+    assert application.trace_memory(case) == ()

@@ -20,6 +20,7 @@ CLAUSES = {
     "sleeps before a retry": "sleeps before a retry: {share} of the time of the threads that run "
     "your code",
     "awaits": "awaits: {share} of the tasks that run your code",
+    "keeps memory": "allocates {share} of the memory that stays in use",
 }
 
 

@@ -352,7 +352,8 @@ class HotLine:
 
     The share of "waits" and of "sleeps before a retry", in a library, is that of the time of all
     threads that run the user's code, and of "awaits" that of all asyncio tasks of the user that
-    await; the others are means over the processes that run this code. `file` is relative to the
+    await; that of "keeps memory" is of the memory that is allocated and stays in use; the others
+    are means over the processes that run this code. `file` is relative to the
     user's folder. `context` is what the function is for the application, such as "route" or
     "middleware"; None is unknown.
     """

@@ -12,17 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from offload.engine.application import HotLine
+from offload.engine.record import dataclass_from
 from offload.registry import places
 
-HOLDS, BLOCKS, COMPUTES, WAITS, AWAITS, RETRIES = (
+HOLDS, BLOCKS, COMPUTES, WAITS, AWAITS, RETRIES, KEEPS = (
     "holds the GIL",
     "blocks the loop",
     "computes without the GIL",
     "waits",
     "awaits",
     "sleeps before a retry",
+    "keeps memory",
 )
 Endpoints = Mapping[tuple[str, str], str]  # file and function: "route" or "dependency"
 MOST = 3  # lines in the result
@@ -401,3 +404,12 @@ def shortened(file: str, folder: Path | None) -> str:
         if each is not None and Path(file).is_relative_to(each):
             return str(Path(file).relative_to(each))
     return file
+
+
+def read_kept_lines(reported: Iterable[Mapping[str, Any]]) -> tuple[HotLine, ...]:
+    """Return the lines that processes reported to keep memory, the largest share first.
+
+    Raise ValueError for a report that is none.
+    """
+    found = [dataclass_from(HotLine, {**each, "doing": KEEPS}) for each in reported]
+    return tuple(sorted(found, key=lambda each: -each.share))

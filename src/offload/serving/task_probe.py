@@ -1,9 +1,10 @@
 """Probe a task without a server: python -P -m offload.serving.task_probe TASK.
 
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
-of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread,
-`threads`, `processes` and `loop` (N concurrent calls on one event loop). If calls wait for others
-in the queue of their own pool, the result is {"stall": ...} and the process exits.
+of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread, `kept`
+(the same under a trace: which lines allocate what stays in use), `threads`, `processes` and `loop`
+(N concurrent calls on one event loop). If calls wait for others in the queue of their own pool, the
+result is {"stall": ...} and the process exits.
 The output of the task goes to stderr. The environment variables are those of
 `python -m offload.servers`.
 """
@@ -30,13 +31,14 @@ from typing import Any, TextIO
 from offload import resource_limits, tasks
 from offload.errors import UserError
 from offload.serving.lifecycle import calling, import_watch, readiness
-from offload.serving.metrics import call_statistics, own_gil, probe, stalls
+from offload.serving.metrics import call_statistics, kept_memory, own_gil, probe, stalls
 from offload.serving.metrics.call_statistics import CallStatistics, LoopClock
 from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
 NOTE_EVERY_S, NOTES = 0.25, 4  # notes of stacks, and how many show a pool that waits for itself
 MOST_GROWTH_MIB = 512.0  # of the memory of `alone`: calls that leak would take all
+MOST_TRACED_MIB = 64.0  # the same of `kept`: enough to see what stays
 PREPARES = 2.0  # time of a first call over that of later ones, above which it prepares its process
 
 
@@ -170,6 +172,10 @@ class _Probing:
             alone = _summary([self._calls(seconds, FEWEST, MOST_GROWTH_MIB)])
             self._later_s = alone["wall_s"]
             return alone
+        if kind == "kept":
+            kept_memory.trace()
+            self._calls(seconds, FEWEST, MOST_TRACED_MIB)
+            return {"kept": kept_memory.end_trace()}
         if kind == "loop":
             return self._on_loop(count, seconds)
         pool = self._pool(kind, count)

@@ -98,6 +98,9 @@ def test_the_calls_until_a_leak_reaches_the_required_memory_are_told(tmp_path: P
     said = fab(f"advise:bad:leaks,path={tmp_path},memory=400M", timeout=100)
     message = r"error: bad:leaks leaks 1 MiB a call: it reaches 400 MiB after (\d+) calls: fix"
     [calls] = re.findall(message, said.stderr)
+    line = BAD.splitlines().index('    KEPT.append(b"x" * (1 << 20))') + 1
+    keeps = rf"leaks \(bad\.py:{line}\) allocates (100|9\d) % of the memory that stays in use$"
+    assert re.search(keeps, said.stderr.rstrip())
     assert said.returncode == 5
     assert 300 < int(calls) < 500
 

@@ -22,6 +22,7 @@ from typing import Any
 from offload.serving.metrics import (
     blas_threads,
     forked_threads,
+    kept_memory,
     loop_lag,
     memory,
     own_gil,
@@ -149,6 +150,13 @@ def _respond(connection: socket) -> None:
     tracer.update()
     if "note" in request:
         stalls.note()
+        return
+    if request.get("trace") is True:
+        kept_memory.trace()
+        connection.sendall(b"{}")
+        return
+    if "trace" in request:
+        connection.sendall(dumps({"kept": kept_memory.end_trace()}).encode())
         return
     with_stacks = request.get("with_stacks", False)
     values = report(request["from"], request["to"], request["each"], with_stacks)

@@ -35,5 +35,9 @@ def is_users_module(module: object) -> bool:
 
 def place_of(code: Any, line: int) -> Place:
     """Return a place; its file is relative to the folder of the user's imports."""
-    folder = f"{Path(os.environ.get('TASK_PATH') or '.').resolve()}{os.sep}"
-    return code.co_name, code.co_filename.removeprefix(folder), line
+    return code.co_name, relative(code.co_filename), line
+
+
+def relative(file: str) -> str:
+    """Return a file relative to the folder of the user's imports, if it is in there."""
+    return file.removeprefix(f"{Path(os.environ.get('TASK_PATH') or '.').resolve()}{os.sep}")

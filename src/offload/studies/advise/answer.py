@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from offload import resource_limits
+from offload.causes import who
 from offload.causes.failures import FORK_WITH_THREADS
 from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot
+from offload.engine.application import HotLine
 from offload.engine.intervals import Interval
 from offload.errors import Flag, RunError
 from offload.registry import catalog
@@ -57,7 +59,8 @@ class Answer:
     `case` has the work, `missing` are servers that are not installed. `disturbed` is the reason why
     there is no verdict. Of the chosen set-up, `start_s` is the time of its start, `keep_alive`
     how it serves clients that reuse their connections, and `preloads` its memory after the load by
-    its setting preload, in MiB. `handler` is the program that was requested by code=.
+    its setting preload, in MiB. `kept` are the lines that allocate what a leak keeps. `handler` is
+    the program that was requested by code=.
     """
 
     prior: Prior
@@ -71,6 +74,7 @@ class Answer:
     start_s: float | None = None
     keep_alive: KeepAlive | None = None
     preloads: Mapping[str, float] = field(default_factory=dict)
+    kept: tuple[HotLine, ...] = ()
     handler: Handler | None = None
 
     @property
@@ -530,6 +534,7 @@ def _leak(answer: Answer) -> Iterator[str]:
     if leak_mib := answer.prior.costs.leak_mib:
         until = _calls_until(answer.prior, answer.best.setup)
         yield f"It leaks {leak_mib:.3g} MiB a call: {until}."
+        yield from (f"{who.clause(line)}." for line in answer.kept)
 
 
 def _calls_until(prior: Prior, setup: Setup) -> str:
@@ -565,6 +570,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "overload": [asdict(each) for each in answer.overloads],
         "preload": answer.preload,
         "preload_memory_mib": dict(answer.preloads),
+        "leak_lines": [asdict(line) for line in answer.kept],
         "rolling_restart": _rolling_restart(answer),
         "next": f"Serve it: {answer.serve_command}",
         "serve": answer.serve,

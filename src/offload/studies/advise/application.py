@@ -6,21 +6,25 @@ import importlib.util
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from offload import loads
 from offload.causes import diagnosis, failures, pools, victims
 from offload.causes import who as who_in_words
 from offload.causes.failures import FORK_WITH_THREADS
 from offload.causes.gains import Gain
 from offload.causes.memory import PRELOAD_LOST
 from offload.causes.rules import Cause
-from offload.engine.application import Started, Who
+from offload.engine import builder, server, server_reports, workload
+from offload.engine.application import HotLine, Started, Who
 from offload.engine.calling_process import ImportedApplication, find_application
+from offload.engine.hot_lines import read_kept_lines
 from offload.engine.record import LONG, Record
 from offload.engine.server import find_interpreter
-from offload.errors import MachineError, escaped
+from offload.errors import MachineError, UserError, escaped
 from offload.registry import catalog, places
 from offload.registry.entries import Entry
 from offload.studies.advise import costs, result
@@ -30,6 +34,8 @@ from offload.suites import Case, Request
 from offload.units import seconds
 
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI", "tornado": "Tornado"}
+WARM_S, TRACE_S, TRACED_S = 1.0, 2.0, 5.0  # s of load before and in a trace, and with the start
+TRACED_USERS = 4  # traced code is slow
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
@@ -255,6 +261,37 @@ def add_shared(known: Application, found: Sequence[Evidence]) -> Application:
     causes = tuple(pools.mark_shared(cause, one, rates) for cause in known.causes)
     remaining = tuple(pools.mark_shared(cause, one, rates) for cause in known.remaining)
     return replace(known, causes=causes, remaining=remaining)
+
+
+def trace_memory(case: Case) -> tuple[HotLine, ...]:
+    """Load a server that traces its memory; return the lines that allocate what stays in use.
+
+    Empty if they are unknown. It takes about TRACED_S.
+    """
+    with suppress(UserError), server.hold_for(case) as upstream:
+        running = server.start(case, {} if upstream is None else upstream.environment())
+        try:
+            return _trace_memory(case, running)
+        finally:
+            server.stop(running, server.SHORT_DRAIN)
+    return ()
+
+
+def _trace_memory(case: Case, running: server.Server) -> tuple[HotLine, ...]:
+    sent, facts = case.request or Request(), builder.server_facts(running.facts)
+    url = workload.url(running.url, sent)
+    load = workload.warm_up(url, builder.case_facts(case, None), facts, sent)
+    load = replace(load, users=min(case.users, TRACED_USERS), seconds=WARM_S)
+    pids = server_reports.members(running.facts)
+
+    def switch(trace: bool) -> list[server_reports.Facts]:
+        values = {"trace": trace}
+        return server_reports.request_reports(pids, values, server_reports.TIMEOUT_S)
+
+    loads.run(load, "builtin")  # caches and buffers of threads
+    switch(True)
+    loads.run(replace(load, seconds=TRACE_S), "builtin")
+    return read_kept_lines([line for report in switch(False) for line in report.get("kept", ())])
 
 
 def is_probe(record: Record) -> bool:

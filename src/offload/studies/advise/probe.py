@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from offload.engine.application import HotLine
+
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
+KEPT = "kept"
 POINT_S = 0.7  # duration in s of the calls of several workers
 FAILS_MORE = 0.5  # share of calls that fail only beside others, which rules a kind out; a guess
 
@@ -70,7 +73,7 @@ class Probe:
     per call. `python_s` is how long fixed work in Python takes in s, longer on a slower machine
     (see `host.measure_speed`). `cores` can be used at once, and `quota` of them on average; None:
     all. `limit_mib` is the memory that may be used. Other values that are None are unknown.
-    `is_json`: the result becomes JSON.
+    `is_json`: the result becomes JSON. `kept` are the lines that allocate what a leak keeps.
     """
 
     task: str
@@ -84,6 +87,7 @@ class Probe:
     quota: float | None = None
     limit_mib: float | None = None
     is_json: bool = False
+    kept: tuple[HotLine, ...] = ()
 
     @property
     def capacity(self) -> float:

@@ -13,18 +13,20 @@ from dataclasses import replace
 from typing import Any
 
 from offload import resource_limits
-from offload.causes import diagnosis, failures
+from offload.causes import diagnosis, failures, who
 from offload.engine import calling_process
-from offload.engine.application import Stall
+from offload.engine.application import HotLine, Stall
 from offload.engine.calling_process import CallingProcess, CallTimeout
 from offload.engine.gil_sampler import GilSampler
 from offload.engine.host import measure_speed
+from offload.engine.hot_lines import read_kept_lines
 from offload.engine.processes import pss_mib, tree, uss_mib
 from offload.engine.record import dataclass_from
 from offload.errors import MachineError, RunError, StartError
 from offload.studies.advise.probe import (
     ALONE,
     FIRST,
+    KEPT,
     LOOP,
     POINT_S,
     PROCESSES,
@@ -37,6 +39,7 @@ from offload.suites import Case
 from offload.upstream import Upstream
 
 ALONE_S = 1.5  # duration in s of the calls of one worker
+KEPT_S = 1.0  # duration in s of the calls of one worker whose memory is traced
 NEEDS_MORE_CALLS = 0.5  # `Call.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
 ALONE_MARGIN_S = 20.0  # s beyond ALONE_S, in which three calls of SLOWEST_S end
@@ -106,7 +109,9 @@ def _measure(
         call = _call(alone, hold)
         after_mib = memory_mib(child.pid)
         leak_mib = _leak(child, before_mib, after_mib, alone["done"])
-        _check_leak(case, call, leak_mib, most_mib)
+        kept = request(child, KEPT, 1, KEPT_S, ALONE_MARGIN_S)["kept"] if leak_mib else ()
+        lines = read_kept_lines(kept)
+        _check_leak(case, call, leak_mib, most_mib, lines)
         points = tuple(_points(child, call, is_coroutine, users, with_threads))
     return Probe(
         task=case.task,
@@ -120,6 +125,7 @@ def _measure(
         quota=_quota(),
         limit_mib=resource_limits.memory_mib(),
         is_json=bool(first["is_json"]),
+        kept=lines,
     )
 
 
@@ -230,7 +236,13 @@ def _leak(
     return growth / calls
 
 
-def _check_leak(case: Case, call: Call, leak_mib: float | None, most_mib: float | None) -> None:
+def _check_leak(
+    case: Case,
+    call: Call,
+    leak_mib: float | None,
+    most_mib: float | None,
+    lines: Sequence[HotLine],
+) -> None:
     """Raise RunError if servers of a function that leaks would use up the memory."""
     at_once = resource_limits.cpu_capacity() / max(call.cpu_s, FASTEST_S)
     calls = LOADED_S * min(MOST_THREADS / max(call.wall_s, FASTEST_S), at_once)
@@ -240,7 +252,8 @@ def _check_leak(case: Case, call: Call, leak_mib: float | None, most_mib: float 
     limit_mib = min(limit_mib, most_mib or limit_mib)
     reaches = f"it reaches {limit_mib:.0f} MiB after {limit_mib / leak_mib:.0f} calls"
     what = f"{case.task} leaks {leak_mib:.2g} MiB a call: {reaches}"
-    raise RunError(what, "fix the leak first, it is too large for a load")
+    where = "".join(f"; {who.clause(line)}" for line in lines[:1])
+    raise RunError(what, f"fix the leak first, it is too large for a load{where}")
 
 
 def _points(

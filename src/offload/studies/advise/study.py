@@ -15,7 +15,7 @@ from pathlib import Path
 from offload import files
 from offload.causes import diagnosis, failures, who
 from offload.engine import host, journal, load_phase
-from offload.engine.application import Started
+from offload.engine.application import HotLine, Started
 from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, WINDOW, Record, dataclass_from
@@ -47,7 +47,10 @@ Report = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Saved:
-    """What a run stores beside its records: the question, and what was found before the race."""
+    """What a run stores beside its records: the question, and what was found before the race.
+
+    `kept` are the lines that allocate what a leak keeps, found after it.
+    """
 
     question: Question
     probe: Probe | None = None
@@ -55,6 +58,7 @@ class Saved:
     name: str | None = None
     missing: tuple[str, ...] = ()
     started: tuple[Started, ...] = ()
+    kept: tuple[HotLine, ...] = ()
 
 
 def advise(
@@ -93,11 +97,25 @@ def advise(
         if is_application(case.task):
             _measure_switches(race, budget_s)
         race.run(candidates)
+        saved = _trace_leak(race, saved)
     except KeyboardInterrupt:
         if race.choice() is None:
             raise
         is_interrupted = True
     return answer(saved, case, race.plan, race.records, is_interrupted)
+
+
+def _trace_leak(race: Race, saved: Saved) -> Saved:
+    """Find the lines that keep memory, if an application leaks."""
+    is_traced = saved.probe is not None or race.is_brief or race.choice() is None
+    if is_traced or result.confirmed_leak_mib(race.costs, race.records) is None:
+        return saved
+    race.report(f"the lines whose memory is kept: {application.TRACED_S:.0f} s")
+    probe = next(each for each in race.records if application.is_probe(each))
+    kept = application.trace_memory(race.cases[probe.trial.case_index or 0])
+    saved = replace(saved, kept=kept)
+    _save(saved, race.folder)
+    return saved
 
 
 def is_brief(alone_s: float, question: Question) -> bool:
@@ -295,6 +313,7 @@ def answer(
         _start_s(choice.best.setup, plan.cases, records),
         result.keep_alive(choice.best.setup, plan.cases, records),
         result.preloads(choice.best.setup, plan.cases, records),
+        saved.kept or (() if saved.probe is None else saved.probe.kept),
     )
 
 
