@@ -161,6 +161,9 @@ def test_an_exception_that_a_framework_logs_is_kept_whatever_handles_the_log(
     except LookupError:
         log.warning("tried again", exc_info=True)
         assert request_clock.between(0, 0)["error"] is None
+        log.error("no court")  # noqa: TRY400 - without its traceback
+        assert request_clock.between(0, 0)["error"].startswith("LookupError: no such court (")
+        monkeypatch.setattr(request_clock, "_logged", None)
         log.exception("Exception on /courts")
         logging.getLogRecordFactory()("shop", logging.ERROR, "shop.py", 1, "again", (), True)
     finally:

@@ -14,7 +14,7 @@ from offload.engine import workload
 from offload.engine.calling_process import find_application
 from offload.engine.record import Record
 from offload.engine.rounds import WindowDesign
-from offload.errors import STALLED, UsageError
+from offload.errors import LOAD, STALLED, UsageError
 from offload.suites import Case, Request
 from tests.installed import require
 from tests.rounds import measure_cases
@@ -71,6 +71,19 @@ def test_threads_that_are_stuck_are_named_though_no_request_fails() -> None:
     assert cause.kind == STUCK_THREADS, record.application
     assert cause.line is not None
     assert cause.line.function == "fetch"
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_an_application_that_fails_since_a_moment_says_how_it_responds_then() -> None:
+    """It handles its errors, and logs them without their traceback."""
+    record = measure("gunicorn_gthread", "orders", "/breaks", workers=4)
+    assert record.problem is not None and record.problem.kind == LOAD
+    then = "and a single request still fails (GET /breaks answered 500: not saved)"
+    assert record.problem.message.endswith(then), record.problem
+    error = record.application.failing.error or ""
+    assert error.startswith("ConnectionError: the connection is broken since an earlier error (")
+    assert "orders.py:" in error
 
 
 @pytest.mark.server

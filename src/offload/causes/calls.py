@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 
 from offload.causes import execution, pools, who
-from offload.causes.execution import THREAD_HOPS
+from offload.causes.execution import BODY_PARTS, THREAD_HOPS
 from offload.causes.figures import Figures, median
 from offload.causes.rules import Cause, Rule
 from offload.engine import hot_lines
@@ -17,6 +17,8 @@ from offload.units import counted, percent
 HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
+PARTS, PART_S = 200, 6e-6  # of a body; s of CPU for each: 6.4 us on uvicorn, 8.4 us on gunicorn
+PARTS_SHARE = 0.5  # of the CPU time of a request
 OPENED, OPENED_IDLE = 0.9, 1.8  # connections for each request; in an idle process
 STARTED = 0.9  # processes and threads for each request
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
@@ -80,6 +82,26 @@ def _count_hops(record: Record) -> tuple[float, float, float] | None:
     if not own.routes or own.threads.handovers is None or not completed or cpu_ms is None:
         return None
     return own.threads.handovers / completed, own.routes[0].steps.parts or 0.0, cpu_ms / 1000
+
+
+def find_body_parts(of: Figures) -> Cause | None:
+    """The body has so many small parts that sending them takes much of the CPU time."""
+    known = [each for record in of.records if (each := _count_parts(record)) is not None]
+    if not known or execution.is_idle(of) or not of.alone_s:
+        return None
+    parts, cpu_s = (statistics.median(values) for values in zip(*known, strict=True))
+    # Threads that send parts take the GIL after each, which costs them CPU time under load.
+    if parts < PARTS or parts * PART_S < PARTS_SHARE * min(cpu_s, of.alone_s):
+        return None
+    return Cause(BODY_PARTS, round(parts), PARTS)
+
+
+def _count_parts(record: Record) -> tuple[float, float] | None:
+    """Return the parts of the body and the CPU time in s of a request, if known."""
+    routes, cpu_ms = record.application.routes, record.resources.cpu_ms_per_request
+    if not routes or routes[0].steps.parts is None or cpu_ms is None:
+        return None
+    return routes[0].steps.parts, cpu_ms / 1000
 
 
 def find_middleware_layers(of: Figures) -> Cause | None:
@@ -200,6 +222,13 @@ def _describe_thread_hops(cause: Cause, _: int) -> str:
     return f"each request hands over to a thread {hops}, which takes much of its CPU time"
 
 
+def _describe_body_parts(cause: Cause, _: int) -> str:
+    return (
+        f"the body of each response has {cause.value or 0.0:,.0f} parts: to send them one by one "
+        "takes much of its CPU time"
+    )
+
+
 def _remedy_thread_hops(cause: Cause) -> str:
     if _many_parts(cause):
         return "yield parts of 64 KiB, use an async generator, or return the body as a whole"
@@ -266,6 +295,12 @@ RULES = (
         find_thread_hops,
         _describe_thread_hops,
         _remedy_thread_hops,
+    ),
+    Rule(
+        BODY_PARTS,
+        find_body_parts,
+        _describe_body_parts,
+        "yield parts of 64 KiB, or return the body as a whole",
     ),
     Rule(
         NEW_CONNECTIONS,

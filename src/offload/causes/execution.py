@@ -26,7 +26,8 @@ MOST_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
-OWN_GIL = 1 / 3  # share of the time in which own threads hold a full GIL, and use a core when idle
+OWN_GIL = 1 / 3  # share of the time in which own threads hold the GIL, and use a core when idle
+OWN_FULL = 0.75  # utilisation of the GIL then: such threads also hold it for long at a time
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
@@ -50,7 +51,7 @@ GIL_SATURATED = "gil_saturated"
 BACKGROUND_GIL = "background_gil"
 THREAD_LIMIT = "thread_limit"
 WAITS_ELSEWHERE = "waits_elsewhere"
-THREAD_HOPS = "thread_hops"  # of the chapter calls
+THREAD_HOPS, BODY_PARTS = "thread_hops", "body_parts"  # of the chapter calls
 CPU_SATURATED = "cpu_saturated"
 COST_GROWS = "cost_grows"
 THREAD_CONTENTION = "thread_contention"
@@ -219,7 +220,7 @@ def find_background_gil(of: Figures) -> Cause | None:
     idle = median([record.baseline.idle_cores for record in of.records])
     if (idle or 0.0) / of.processes < OWN_GIL:  # requests give them their work
         return None
-    if of.gil_enabled is False or used is None or not is_gil_full(used) or share < OWN_GIL:
+    if of.gil_enabled is False or used is None or used < OWN_FULL or share < OWN_GIL:
         return None
     if of.hottest is not None and of.hottest.doing == HOLDS and of.hottest.share > share:
         return None
@@ -427,7 +428,8 @@ RULES = (
         _describe_thread_contention,
         "use fewer threads in each process, and more processes: threads that compute and often "
         "release the GIL spend much of their time on taking it again",
-        is_symptom_of=STOPPED | {COST_GROWS, BLAS_THREADS, "collector", "arenas", "memory_limit"},
+        is_symptom_of=STOPPED
+        | {COST_GROWS, BLAS_THREADS, BODY_PARTS, "collector", "arenas", "memory_limit"},
     ),
     Rule(
         GIL_IMPORT,
@@ -442,7 +444,7 @@ RULES = (
         "await what it waits for, or run it in a thread: by asyncio.to_thread, or in FastAPI, "
         "Starlette and Django as a def route",
         is_per_process=True,
-        is_symptom_of=STOPPED | {BACKGROUND_GIL},
+        is_symptom_of=STOPPED | {BACKGROUND_GIL, BODY_PARTS},
     ),
     Rule(
         LOOP_STALLS,
@@ -450,7 +452,7 @@ RULES = (
         _describe_loop_stalls,
         "run that in a process of its own, in parts that await in between, or less often; if "
         "several requests do the same at once, let one do it for all",
-        is_symptom_of=STOPPED | {LOOP_BLOCKED, GIL_SATURATED, BACKGROUND_GIL},
+        is_symptom_of=STOPPED | {LOOP_BLOCKED, GIL_SATURATED, BACKGROUND_GIL, BODY_PARTS},
     ),
     Rule(
         BACKGROUND_GIL,
@@ -465,7 +467,7 @@ RULES = (
         find_gil_saturated,
         _describe_gil_saturated,
         "more threads gain nothing, more processes do while cores are free",
-        is_symptom_of=STOPPED | {BACKGROUND_GIL, "arenas", THREAD_HOPS, BLAS_THREADS},
+        is_symptom_of=STOPPED | {BACKGROUND_GIL, "arenas", THREAD_HOPS, BODY_PARTS, BLAS_THREADS},
     ),
     Rule(
         THREAD_LIMIT,

@@ -71,11 +71,15 @@ def find_blas_threads(of: Figures) -> Cause | None:
 
 
 def _calls_at_once(of: Figures) -> int | None:
-    """Return how many requests a process computes at once; those on an event loop count as one."""
+    """Return how many requests a process computes at once; those on an event loop count as one.
+
+    A process of a pool computes one.
+    """
     own = of.records[-1].application
+    in_pool = own.threads.blas.processes or 1
     if not of.has_loop:
-        return own.inside_most
-    return max(1, own.threads.limiter.used or 0, own.threads.asyncio or 0)
+        return None if own.inside_most is None else max(own.inside_most, in_pool)
+    return max(in_pool, own.threads.limiter.used or 0, own.threads.asyncio or 0)
 
 
 def _describe_blas_threads(cause: Cause, _: int) -> str:

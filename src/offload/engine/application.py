@@ -235,7 +235,8 @@ class LightRoute:
 class Blas:
     """The threads that BLAS or OpenMP started in a process, and the `variable` that limits them.
 
-    `share` is the share of the CPU time of the processes that these `threads` used. None: no such
+    `share` is the share of the CPU time of the processes that these `threads` used, and `processes`
+    the number of those that compute in such threads: children of a pool count. None: no such
     library, or unknown.
     """
 
@@ -243,6 +244,7 @@ class Blas:
     variable: str | None = None
     threads: int | None = None
     share: float | None = None
+    processes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,12 @@ from offload.engine.record import (
 )
 from offload.engine.server import Server, needs_upstream
 from offload.engine.server_reports import serves_application
-from offload.errors import STALLED, TOO_SLOW, Flag, Problem, StartError, UserError
+from offload.errors import LOAD, STALLED, TOO_SLOW, Flag, Problem, StartError, UserError
 from offload.registry import places
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
+SERVER_ERROR = "5xx"  # as load tools count it
 READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
 LEFTOVER_S = 15.0  # s until calls that go on after a load are given up; a guess
 IDLE_CORES, IDLE_EVERY_S = 0.5, 0.03  # a server that uses less is idle; three ticks of the clock
@@ -172,10 +173,15 @@ class ReadyServer:
         return who.sample_server(started.running.facts, load, folder)
 
     def _with_explanation(self, loaded: LoadOutcome) -> LoadOutcome:
-        """Explain a failed load if its users waited for each other until the timeout."""
+        """Explain a failed load: its users waited for each other, or requests go on to fail."""
         case, problem = self.started.facts, loaded.problem
-        is_slow = workload.waited_too_long(case, self.before, loaded.result.failed)
-        if problem is None or not is_slow:
+        if problem is None:
+            return loaded
+        if not workload.waited_too_long(case, self.before, loaded.result.failed):
+            if problem.kind == LOAD and loaded.result.failed.get(SERVER_ERROR):
+                then = workload.describe_response(self.url, self.started.request)
+                what = f"{problem.message}, and a single request {then}"
+                return replace(loaded, problem=replace(problem, message=what))
             return loaded
         takes = f"a request takes {self.before.alone_s:.3g} s alone, and there are {case.users}"
         what = f"{problem.text} ({takes} users)"

@@ -240,7 +240,7 @@ def load(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:
 GET = Request()
 FIRST_REQUESTS = 5  # requests
 ENOUGH_S = 1.0  # s after which no further request is sent to a slow task
-TIMEOUT_S = 30.0  # s, of a whole response
+TIMEOUT_S, LATER_S = 30.0, 5.0  # s, of a whole response, and of one after a load that failed
 LARGEST_BODY = 256 << 20  # bytes of a body
 SERVER_ERROR = 500  # status, from which a failure is the server's
 TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
@@ -315,23 +315,34 @@ def send_first_requests(
     return FirstResponses(alone_s, first, digest, len(set(bodies)) == 1, each_s)
 
 
-def get(url: str, request: Request = GET) -> bytes:
+def get(url: str, request: Request = GET, timeout_s: float = TIMEOUT_S) -> bytes:
     """Send one request to a URL and return the body; raise StartError if it fails."""
-    connection = open_connection(url)
+    connection = open_connection(url, timeout_s)
     try:
         return send_request(connection, url, request)
     except TimeoutError as error:
-        raise FailedRequest(f"{mask_query(url)} did not answer within {TIMEOUT_S:.0f} s") from error
+        raise FailedRequest(f"{mask_query(url)} did not answer within {timeout_s:.0f} s") from error
     except (OSError, http.client.HTTPException) as error:
         raise StartError(f"{mask_query(url)} did not answer: {error!r}") from error
     finally:
         connection.close()
 
 
-def open_connection(url: str) -> http.client.HTTPConnection:
+def describe_response(url: str, request: Request = GET) -> str:
+    """Return whether a single request works after a load in which requests failed."""
+    try:
+        get(url, request, LATER_S)
+    except BadStatus as error:
+        return f"still fails ({error})"
+    except StartError:
+        return "has no response"
+    return "works again"
+
+
+def open_connection(url: str, timeout_s: float = TIMEOUT_S) -> http.client.HTTPConnection:
     """Return a connection to a URL's server; the first request opens it."""
     parts = urlsplit(url)
-    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
 
 
 def send_request(connection: http.client.HTTPConnection, url: str, request: Request) -> bytes:

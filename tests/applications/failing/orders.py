@@ -1,8 +1,9 @@
-"""WSGI: an order asks the same server for its price; or ends its process, or fails in one."""
+"""WSGI: an order asks the same server for its price; ends its process; or breaks a connection."""
 
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import urllib.request
 from typing import Any
@@ -17,8 +18,20 @@ def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         body = order(f"http://{environ['HTTP_HOST']}/price")
     elif environ["PATH_INFO"] == "/dies" and next(NUMBERS) == 200:
         os._exit(7)
+    elif environ["PATH_INFO"] == "/breaks" and next(NUMBERS) > 200:
+        return refuse(start_response)
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
+
+
+def refuse(start_response: Any) -> list[bytes]:
+    """Respond with 500 as an application does that handles its errors."""
+    try:
+        raise ConnectionError("the connection is broken since an earlier error")
+    except ConnectionError:
+        logging.getLogger("orders").error("not saved")  # noqa: TRY400 - without its traceback
+    start_response("500 Internal Server Error", [("Content-Length", "9")])
+    return [b"not saved"]
 
 
 def order(url: str) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
@@ -262,9 +263,10 @@ class _NotingFactory:
     def __call__(self, *arguments: Any, **named: Any) -> logging.LogRecord:
         global _logged
         record = self._create(*arguments, **named)
-        found = record.exc_info
-        if record.levelno >= logging.ERROR and isinstance(found, tuple) and found[1] is not None:
-            _logged = monotonic(), _describe(found[1])
+        if record.levelno >= logging.ERROR:
+            found = record.exc_info or sys.exc_info()  # it may be logged while it is handled
+            if isinstance(found, tuple) and found[1] is not None:
+                _logged = monotonic(), _describe(found[1])
         return record
 
 

@@ -534,7 +534,9 @@ def _leak(answer: Answer) -> Iterator[str]:
     if leak_mib := answer.prior.costs.leak_mib:
         until = _calls_until(answer.prior, answer.best.setup)
         yield f"It leaks {leak_mib:.3g} MiB a call: {until}."
-        yield from (f"{who.clause(line)}." for line in answer.kept)
+    if leak_mib and answer.kept:
+        kept = [f"{percent(line.share)} in {who.place(line)}" for line in answer.kept]
+        yield f"Memory that stays is allocated: {', '.join(kept)}."
 
 
 def _calls_until(prior: Prior, setup: Setup) -> str:
