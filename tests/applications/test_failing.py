@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis
+from offload.causes.execution import COST_GROWS
 from offload.causes.failures import OWN_POOL_WAIT, OWN_SERVER_CALL, SLOTS_KEPT, STUCK_THREADS
 from offload.engine import workload
 from offload.engine.calling_process import find_application
@@ -84,6 +85,22 @@ def test_an_application_that_fails_since_a_moment_says_how_it_responds_then() ->
     error = record.application.failing.error or ""
     assert error.startswith("ConnectionError: the connection is broken since an earlier error (")
     assert "orders.py:" in error
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("path", "grows"), [("/reads", True), ("/price", False)])
+def test_requests_that_make_later_ones_slower_are_seen_after_the_load(
+    path: str, grows: bool
+) -> None:
+    """Each reads the orders of all before it: more than a thousand after the load."""
+    record = measure("gunicorn_gthread", "orders", path, workers=4)
+    assert record.problem is None and record.baseline.alone_after_s is not None
+    found = [cause for cause in diagnosis.diagnose([record]) if cause.kind == COST_GROWS]
+    assert bool(found) == grows, record.baseline
+    if grows:
+        said = diagnosis.sentence(found[0], USERS)
+        assert "GET /reads make later ones slower: alone one takes" in said
 
 
 @pytest.mark.server

@@ -22,6 +22,7 @@ BLOCKED_SHARE = 0.5  # share of the time in which the loop is blocked
 LATE_S = 0.005  # s of median lag: half an interval of the loop's timer
 FULL = 0.1  # share of time with all threads in use
 KEPT_FULL = 0.9  # the same if background tasks may use them
+SEVERAL_CALLS = 3  # of a request in threads: more than a def route with a background task
 MOST_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
@@ -35,6 +36,7 @@ IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of 
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 OFTEN_COLLECTED = 0.15  # the same, from which it is a cause: without it the rate is 18 % higher
 GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
+LATER, LATER_S = 2.0, 0.002  # times as long alone after a load as before; s longer, at least
 STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
 OF_REQUEST = ("route", "middleware", "dependency", None)  # contexts of lines
 STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block the loop
@@ -63,6 +65,14 @@ class Blocks:
 
     context: str | None = None
     blocks: float | None = None
+
+
+@dataclass(frozen=True)
+class Later:
+    """The time in s of a request alone before a load and after it."""
+
+    before_s: float
+    after_s: float
 
 
 def find_gil_import(of: Figures) -> Cause | None:
@@ -243,7 +253,8 @@ def find_thread_limit(of: Figures) -> Cause | None:
     """All of anyio's threads are in use, and requests take as long in them as alone.
 
     If they take longer, more threads would wait for the same resource: the GIL, the CPU, a pool.
-    But background tasks may hold the threads after the responses.
+    But background tasks may hold the threads after the responses. A request that uses several at
+    once is a suspicion: if its calls run one after another, each of them has become slower.
     """
     full, total = of.signs.limiter_full, of.signs.limiter_total
     if full is None or total is None or full < FULL or not of.rate or not of.alone_s:
@@ -253,9 +264,29 @@ def find_thread_limit(of: Figures) -> Cause | None:
         return None
     if in_thread_s < STRETCHED * of.alone_s:
         return Cause(THREAD_LIMIT, full, FULL, limit=total)
-    if full < KEPT_FULL or not is_idle(of) or _in_threads(of) >= IDLE * total:
+    return None if full < KEPT_FULL else _find_held_threads(of, in_thread_s)
+
+
+def _find_held_threads(of: Figures, in_thread_s: float) -> Cause | None:
+    """Return whether all of anyio's threads are held by background tasks, or several by a request.
+
+    `in_thread_s` is the time in s for which a request holds threads.
+    """
+    full, total = of.signs.limiter_full, of.signs.limiter_total or 0
+    if (calls := _calls_in_threads(of)) >= SEVERAL_CALLS:
+        if in_thread_s / calls >= STRETCHED * (of.alone_s or 0.0):
+            return None
+        return Cause(THREAD_LIMIT, full, KEPT_FULL, limit=total, needs_gain=True)
+    if not is_idle(of) or _in_threads(of) >= IDLE * total:
         return None
     return Cause(THREAD_LIMIT, full, KEPT_FULL, limit=total, facts=Blocks(BACKGROUND))
+
+
+def _calls_in_threads(of: Figures) -> float:
+    """Return the calls of a request in threads: each hands over to the loop once; 0 is unknown."""
+    if not of.records or not (completed := of.records[-1].result.completed):
+        return 0.0
+    return (of.records[-1].application.threads.handovers or 0) / completed
 
 
 def _in_threads(of: Figures) -> float:
@@ -268,10 +299,15 @@ def _in_threads(of: Figures) -> float:
 
 
 def find_cost_grows(of: Figures) -> Cause | None:
-    """Each request of the loaded route costs more CPU time than those before it, in each window.
+    """Requests take longer, the more came before: alone after a load, or CPU time in each window.
 
     The CPU must matter: the time of a short run on an idle process depends on its caches.
     """
+    if (later := _find_later(of)) is not None:
+        value = round(later.after_s / later.before_s, 2)
+        routes = of.records[-1].application.routes
+        route = routes[0].route if routes else None
+        return Cause(COST_GROWS, value, LATER, route=route, facts=later)
     if is_idle(of):
         return None
     loaded = [r.application.routes[0] for r in of.records if r.application.routes]
@@ -280,6 +316,14 @@ def find_cost_grows(of: Figures) -> Cause | None:
     if not known or len(known) < len(growth) or statistics.median(known) < GROWN:
         return None
     return Cause(COST_GROWS, statistics.median(known), GROWN, route=loaded[-1].route)
+
+
+def _find_later(of: Figures) -> Later | None:
+    """Return the times of a request alone before and after a load, if it then takes far longer."""
+    after_s = median([record.baseline.alone_after_s for record in of.records])
+    if after_s is None or not of.alone_s or after_s - of.alone_s < LATER_S:
+        return None
+    return Later(of.alone_s, after_s) if after_s >= LATER * of.alone_s else None
 
 
 def find_thread_contention(of: Figures) -> Cause | None:
@@ -387,6 +431,12 @@ def _describe_background_gil(cause: Cause, _: int) -> str:
 
 
 def _describe_cost_grows(cause: Cause, _: int) -> str:
+    if isinstance(cause.facts, Later):
+        before_s, after_s = cause.facts.before_s, cause.facts.after_s
+        return (
+            f"requests of {escaped(cause.route or '')} make later ones slower: alone one takes "
+            f"{seconds(before_s)} before a load, and {seconds(after_s)} after it"
+        )
     return (
         f"requests of {escaped(cause.route or '')} cost more and more: at the end of a load "
         f"{cause.value or 0.0:.3g} times the CPU time of those at its start"
@@ -419,7 +469,8 @@ RULES = (
         COST_GROWS,
         find_cost_grows,
         _describe_cost_grows,
-        "limit what each request adds to and reads again, such as a list or a table",
+        "limit what each request adds to and later ones read or run again, such as a list, a table "
+        "or the handlers of a log",
         is_symptom_of=STOPPED,
     ),
     Rule(

@@ -131,6 +131,7 @@ class Baseline:
     times of which `alone_s` is the median. `body_bytes` is the length of the first response's body,
     and `content` the part of it that its suite compares. With `is_stable` every response under load
     must have the same body. `idle_cores` are those that an application uses between requests.
+    `alone_after_s` is the shortest response time of single requests after the load of a probe.
     """
 
     alone_s: float | None = None
@@ -141,6 +142,7 @@ class Baseline:
     is_stable: bool | None = None
     content: str | None = None
     idle_cores: float | None = None
+    alone_after_s: float | None = None
 
 
 @dataclass(frozen=True)

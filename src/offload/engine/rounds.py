@@ -165,6 +165,18 @@ class ReadyServer:
             server.stop(running, server.SHORT_DRAIN)
             running.left = False  # its calls were given up, it did not forget a process
 
+    def measure_alone_after(self) -> float | None:
+        """Return the shortest response time in s of single requests after a load; None if unknown.
+
+        The shortest one, because other programs of the machine may delay some of them.
+        """
+        self.end_calls(is_needed=True)
+        try:
+            found = workload.send_first_requests(self.url, request=self.started.request)
+        except UserError:  # such as one that the load has exhausted
+            return None
+        return round(min(found.each_s), 6)
+
     def sample_stacks(self) -> Who:
         """Sample the stacks of the server under the requests of its case."""
         started = self.started
@@ -232,6 +244,9 @@ def measure_round(
             with phases.of("who", who.SECONDS, index):
                 found = members[index].sample_stacks()
             records[index][-1] = replace(records[index][-1], who=found)
+        for index in members if design.is_probe else ():
+            if records[index][-1].problem is None:
+                records[index][-1] = _with_alone_after(records[index][-1], members[index])
         for index in members if design.reads_idle else ():
             records[index][-1] = with_idle_memory(records[index][-1], servers[index].running)
         with phases.of("stop", 1.0):
@@ -419,6 +434,11 @@ class Phases:
             yield
         finally:
             self.seconds[name] = round(time.monotonic() - start, 3)
+
+
+def _with_alone_after(record: Record, member: ReadyServer) -> Record:
+    alone_after_s = member.measure_alone_after()
+    return replace(record, baseline=replace(record.baseline, alone_after_s=alone_after_s))
 
 
 def with_idle_memory(record: Record, running: Server) -> Record:

@@ -1,4 +1,4 @@
-"""WSGI: an order asks the same server for its price; ends its process; or breaks a connection."""
+"""WSGI: an order asks its own server for a price, ends its process, reads all orders or breaks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import urllib.request
 from typing import Any
 
 NUMBERS = itertools.count(1)
+LINES: list[str] = []
 
 
 def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -18,6 +19,9 @@ def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         body = order(f"http://{environ['HTTP_HOST']}/price")
     elif environ["PATH_INFO"] == "/dies" and next(NUMBERS) == 200:
         os._exit(7)
+    elif environ["PATH_INFO"] == "/reads":
+        LINES.append("an order and its price\n" * 100)
+        body = str(sum(map(len, map(str.split, LINES)))).encode()
     elif environ["PATH_INFO"] == "/breaks" and next(NUMBERS) > 200:
         return refuse(start_response)
     start_response("200 OK", [("Content-Length", str(len(body)))])

@@ -21,6 +21,7 @@ from offload.causes.execution import (
     THREAD_LIMIT,
     WAITS_ELSEWHERE,
     Blocks,
+    find_thread_limit,
 )
 from offload.causes.failures import REQUESTS_FAIL, FailedRequests
 from offload.causes.figures import Figures, Signs, figures
@@ -268,6 +269,27 @@ def test_threads_that_background_tasks_hold_after_the_responses_are_the_limit() 
     assert kinds(full | {"limiter_full": 0.8}, records=[busy(50)], **values) == [WAITS_ELSEWHERE]
 
 
+def test_threads_of_which_a_request_uses_several_at_once_are_a_suspicion() -> None:
+    """Measured: 6 calls of 0.12 s at once for each of 64 users; a request alone takes 0.13 s."""
+
+    def busy(calls: float) -> Record:
+        threads = Threads(limiter=ThreadLimit(40, 40, 344, 1.0), handovers=round(80 * calls))
+        own = Application("asgi", threads=threads)
+        return replace(RECORD, application=own, result=replace(RECORD.result, completed=80))
+
+    full: dict[str, Any] = {"limiter_full": 1.0, "stretch": 9.3, "concurrency": 63.9}
+    values: dict[str, Any] = {"rate": 53.8, "alone_s": 0.1275, "threads_used": 40, "ceiling": FAR}
+
+    def limit(calls: float, rate: float = 53.8) -> Cause | None:
+        of = replace(IDLE, records=[busy(calls)], busy_cores=0.6, **values | {"rate": rate})
+        return find_thread_limit(replace(of, signs=replace(IDLE.signs, **full)))
+
+    cause = limit(6)
+    assert cause is not None and (cause.limit, cause.needs_gain) == (40, True)
+    assert limit(1) is None
+    assert limit(6, rate=20.0) is None  # each call takes far longer than the request alone
+
+
 def test_a_pool_of_connections_is_a_wait_while_the_process_is_idle() -> None:
     wait = {"stretch": 12.0}
     [cause] = found(wait, rate=40.0, ceiling=FAR)
@@ -275,6 +297,18 @@ def test_a_pool_of_connections_is_a_wait_while_the_process_is_idle() -> None:
     assert kinds({"stretch": 1.9}, rate=40.0) == [NOTHING]
     assert kinds(wait | {"wait_share": 0.4}, rate=40.0) == [NOTHING]
     assert kinds(wait, rate=40.0, cores_used=0.6) == [NOTHING]
+
+
+@pytest.mark.parametrize(("after_s", "grows"), [(0.0101, True), (0.0099, False), (None, False)])
+def test_a_request_alone_that_takes_twice_as_long_after_the_load_grows(
+    after_s: float | None, grows: bool
+) -> None:
+    baseline = replace(RECORD.baseline, alone_after_s=after_s)
+    causes = found(records=[replace(RECORD, baseline=baseline)], alone_s=0.005, rate=3.0)
+    assert (COST_GROWS in [cause.kind for cause in causes]) == grows
+    quick = replace(RECORD.baseline, alone_after_s=0.0025)  # of 1 ms: a cold cache
+    causes = found(records=[replace(RECORD, baseline=quick)], alone_s=0.001, rate=3.0)
+    assert COST_GROWS not in [cause.kind for cause in causes]
 
 
 def test_a_request_that_costs_more_in_every_window_grows() -> None:

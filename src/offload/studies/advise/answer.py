@@ -535,8 +535,8 @@ def _leak(answer: Answer) -> Iterator[str]:
         until = _calls_until(answer.prior, answer.best.setup)
         yield f"It leaks {leak_mib:.3g} MiB a call: {until}."
     if leak_mib and answer.kept:
-        kept = [f"{percent(line.share)} in {who.place(line)}" for line in answer.kept]
-        yield f"Memory that stays is allocated: {', '.join(kept)}."
+        kept = [f"{who.place(line)}: {percent(line.share)}" for line in answer.kept]
+        yield f"The memory that stays is allocated in {', '.join(kept)}."
 
 
 def _calls_until(prior: Prior, setup: Setup) -> str:
