@@ -197,8 +197,8 @@ class Memory:
 
     `whole_mib` are the private pages of all processes, and once the pages that they share: those of
     the process that shares most. Unlike PSS it does not depend on other programs that share pages.
-    `after_mib` is the same after the last load of a server, and `collected_mib` after a full
-    garbage collection in its processes then.
+    `started_mib` is the same before the first load of a server, `after_mib` after the last one, and
+    `collected_mib` after a full garbage collection in its processes then.
 
     The tree of a server `dask` with `scheduler` or `ssh` does not contain the workers.
     """
@@ -207,6 +207,7 @@ class Memory:
     uss_mib: float | None = None
     rss_mib: float | None = None
     whole_mib: float | None = None
+    started_mib: float | None = None
     after_mib: float | None = None
     collected_mib: float | None = None
 

@@ -441,9 +441,11 @@ def _with_alone_after(record: Record, member: ReadyServer) -> Record:
     return replace(record, baseline=replace(record.baseline, alone_after_s=alone_after_s))
 
 
-def with_idle_memory(record: Record, running: Server) -> Record:
-    """Add the memory of a server that is idle again."""
+def with_idle_memory(record: Record, running: Server, started_mib: float | None = None) -> Record:
+    """Add the memory of a server that is idle again, and `started_mib`, before its loads."""
     after_mib, collected_mib = measure_idle_memory(running.process.pid)
     used = record.resources
-    memory = replace(used.memory, after_mib=after_mib, collected_mib=collected_mib)
+    memory = replace(
+        used.memory, started_mib=started_mib, after_mib=after_mib, collected_mib=collected_mib
+    )
     return replace(record, resources=replace(used, memory=memory))

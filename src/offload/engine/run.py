@@ -27,6 +27,7 @@ from offload.engine.plan import (
     measured_times,
     round_time,
 )
+from offload.engine.processes import ProcessTree
 from offload.engine.progress import Progress
 from offload.engine.record import (
     LONG,
@@ -337,6 +338,7 @@ def measure_open_loops(
         url = workload.url(running.url, sent)
         before, flags = measure_baseline(trial, facts, url, sent, running.facts)
         beside = find_light_routes(case, url, running.facts, before)
+        started_mib = ProcessTree(running.process.pid).memory()["memory_whole_mib"]
         first = (trial.seed or 0) + 1000 * (trial.round or 0)
         several = seeds or range(first, first + len(arrivals))
         for number, (each, seed) in enumerate(zip(arrivals, several, strict=True)):
@@ -362,7 +364,7 @@ def measure_open_loops(
             )
             record = build_record(trial, own, known, before, SingleRequest(), loaded, flags)
             is_last = number == len(arrivals) - 1
-            yield with_idle_memory(record, running) if is_last else record
+            yield with_idle_memory(record, running, started_mib) if is_last else record
     except UserError as error:
         yield builder.unavailable(trial, facts, case.settings, error)
     finally:

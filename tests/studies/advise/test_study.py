@@ -15,7 +15,7 @@ from offload.documents import Command, Document
 from offload.documents.text import render
 from offload.engine import host, journal, workload
 from offload.engine.application import Application as ApplicationFacts
-from offload.engine.application import Failing
+from offload.engine.application import Failing, HotLine
 from offload.engine.progress import read_progress
 from offload.engine.record import LONG, WINDOW
 from offload.errors import Flag, RunError
@@ -316,6 +316,30 @@ def test_a_leak_is_told_with_the_calls_until_the_limit(answered: Answered) -> No
     [told] = [each for each in notes if "leaks" in each]
     assert told.startswith("It leaks 1 MiB a call: it reaches 1024 MiB after ")
     assert told.endswith(" calls; fix that, or restart its processes before.")
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("started", "words"),
+    [
+        (40.0, ["After the load it keeps 300 MiB, 40 MiB before it."]),
+        (290.0, ["After the load it keeps 300 MiB."]),
+    ],
+)
+def test_memory_that_a_load_leaves_is_named_with_its_lines(
+    started: float, words: list[str], answered: Answered
+) -> None:
+    assert answered[0].best.started_mib is not None  # it was measured
+    choice = answered[0].choice
+    best = replace(choice.best, started_mib=started, after_mib=300.0, collected_mib=300.0)
+    line = HotLine("calibrate", "sensors.py", 25, 0.98, "keeps memory")
+    grown = replace(answered[0], choice=replace(choice, best=best))
+    assert best.is_grown == (started == 40.0)
+    notes = answer.as_dict(grown)["flags"]
+    assert [each for each in notes if "it keeps" in each] == words
+    notes = answer.as_dict(replace(grown, kept=(line,)))["flags"]
+    told = "The memory that stays is allocated in calibrate (sensors.py:25): 98 %."
+    assert notes.count(told) == 1
 
 
 @pytest.mark.server

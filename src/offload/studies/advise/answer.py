@@ -59,8 +59,8 @@ class Answer:
     `case` has the work, `missing` are servers that are not installed. `disturbed` is the reason why
     there is no verdict. Of the chosen set-up, `start_s` is the time of its start, `keep_alive`
     how it serves clients that reuse their connections, and `preloads` its memory after the load by
-    its setting preload, in MiB. `kept` are the lines that allocate what a leak keeps. `handler` is
-    the program that was requested by code=.
+    its setting preload, in MiB. `kept` are the lines that allocate what a leak or a load
+    keeps. `handler` is the program that was requested by code=.
     """
 
     prior: Prior
@@ -448,7 +448,7 @@ def _notes(answer: Answer) -> Iterator[str]:
         most = max(1, answer.question.connections // best.setup.processes)
         limit = f"limit the calls in progress, such as by asyncio.Semaphore({most})"
         yield f"An event loop runs any number of calls at once: {limit}."
-    yield from _idle_memory(best)
+    yield from _idle_memory(answer)
     yield from _preloads(answer)
     share = best.client_share
     is_cpu = prior.limit(best.setup) == "cpu"
@@ -462,8 +462,9 @@ def _notes(answer: Answer) -> Iterator[str]:
     yield "This holds for this machine: repeat it in the container where it will run."
 
 
-def _idle_memory(best: Evidence) -> Iterator[str]:
+def _idle_memory(answer: Answer) -> Iterator[str]:
     """Yield what the processes keep after the load, and what a full collection changes."""
+    best = answer.best
     after_mib, collected_mib = best.after_mib, best.collected_mib
     if after_mib is None or collected_mib is None:
         return
@@ -472,7 +473,10 @@ def _idle_memory(best: Evidence) -> Iterator[str]:
         change = f", {collected_mib:.0f} MiB after a garbage collection"
     if collected_mib > GARBAGE * after_mib:
         change += " (it writes to pages that forked processes share, unless frozen by gc.freeze())"
-    yield f"After the load it keeps {after_mib:.0f} MiB{change}."
+    before = f", {best.started_mib:.0f} MiB before it" if best.is_grown else ""
+    yield f"After the load it keeps {after_mib:.0f} MiB{change}{before}."
+    if not answer.prior.costs.leak_mib:
+        yield from _kept(answer)
 
 
 def _preloads(answer: Answer) -> Iterator[str]:
@@ -534,9 +538,13 @@ def _leak(answer: Answer) -> Iterator[str]:
     if leak_mib := answer.prior.costs.leak_mib:
         until = _calls_until(answer.prior, answer.best.setup)
         yield f"It leaks {leak_mib:.3g} MiB a call: {until}."
-    if leak_mib and answer.kept:
-        kept = [f"{who.place(line)}: {percent(line.share)}" for line in answer.kept]
-        yield f"The memory that stays is allocated in {', '.join(kept)}."
+        yield from _kept(answer)
+
+
+def _kept(answer: Answer) -> Iterator[str]:
+    if answer.kept:
+        lines = [f"{who.place(line)}: {percent(line.share)}" for line in answer.kept]
+        yield f"The memory that stays is allocated in {', '.join(lines)}."
 
 
 def _calls_until(prior: Prior, setup: Setup) -> str:

@@ -268,7 +268,7 @@ def trace_memory(case: Case) -> tuple[HotLine, ...]:
 
     Empty if they are unknown. It takes about TRACED_S.
     """
-    with suppress(UserError), server.hold_for(case) as upstream:
+    with suppress(UserError, ValueError), server.hold_for(case) as upstream:
         running = server.start(case, {} if upstream is None else upstream.environment())
         try:
             return _trace_memory(case, running)

@@ -30,6 +30,7 @@ ORDER = (
     "processes",
     "pipes",
 )
+GROWN_MIB = 128.0  # memory that loads leave in use, from which its lines are named; a guess
 CERTAIN = 1.1  # ratio of capacities beyond which the whole interval must be, to differ
 MEMORY, MEMORY_MIB = 1.1, 16.0  # the same memory: within this factor, or this difference
 SAME_P99 = 1.5  # factor of response times within which they are the same
@@ -135,8 +136,9 @@ class Evidence:
     """What was measured of one set-up.
 
     `rates` are the capacities in requests/s by round. `memory_mib` is the peak under load: private
-    pages of all processes, and the pages that they share once. `after_mib` is that after the loads,
-    and `collected_mib` after a full garbage collection then. `latencies` are at the request rates
+    pages of all processes, and the pages that they share once. `started_mib` is that before the
+    loads at a rate, `after_mib` after them, and `collected_mib` after a full garbage collection
+    then. `latencies` are at the request rates
     that all set-ups with latencies share, in ascending order. `client_share` is the load tool's
     share of the CPU time of server and tool.
     """
@@ -144,6 +146,7 @@ class Evidence:
     setup: Setup
     rates: Mapping[int, float] = field(default_factory=dict)
     memory_mib: float | None = None
+    started_mib: float | None = None
     after_mib: float | None = None
     collected_mib: float | None = None
     cpu_ms: float | None = None
@@ -151,6 +154,13 @@ class Evidence:
     client_share: float | None = None
     latencies: tuple[Latency, ...] = ()
     problem: str | None = None
+
+    @property
+    def is_grown(self) -> bool:
+        """Whether the loads have left much more memory in use than there was before them."""
+        if self.started_mib is None or self.collected_mib is None:
+            return False
+        return self.collected_mib - self.started_mib > max(GROWN_MIB, self.started_mib)
 
     @property
     def capacity(self) -> float | None:

@@ -307,6 +307,7 @@ def _evidence(setup: Setup, records: Sequence[Record]) -> Evidence:
         setup,
         {each.trial.round or 1: each.result.rate or 0.0 for each in works},
         memory_mib=max(memories, default=None),
+        started_mib=idle.started_mib,
         after_mib=idle.after_mib,
         collected_mib=idle.collected_mib,
         cpu_ms=_median(cpu),

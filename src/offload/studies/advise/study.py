@@ -49,7 +49,7 @@ Report = Callable[[str], object]
 class Saved:
     """What a run stores beside its records: the question, and what was found before the race.
 
-    `kept` are the lines that allocate what a leak keeps, found after it.
+    `kept` are the lines that allocate what a leak or a load keeps, found after the race.
     """
 
     question: Question
@@ -106,9 +106,12 @@ def advise(
 
 
 def _trace_leak(race: Race, saved: Saved) -> Saved:
-    """Find the lines that keep memory, if an application leaks."""
-    is_traced = saved.probe is not None or race.is_brief or race.choice() is None
-    if is_traced or result.confirmed_leak_mib(race.costs, race.records) is None:
+    """Find the lines that keep memory, if an application leaks or keeps much."""
+    found = race.choice()
+    if saved.probe is not None or race.is_brief or found is None:
+        return saved
+    leak_mib = result.confirmed_leak_mib(race.costs, race.records)
+    if leak_mib is None and not found.best.is_grown:
         return saved
     race.report(f"the lines whose memory is kept: {application.TRACED_S:.0f} s")
     probe = next(each for each in race.records if application.is_probe(each))
