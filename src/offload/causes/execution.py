@@ -22,7 +22,7 @@ BLOCKED_SHARE = 0.5  # share of the time in which the loop is blocked
 LATE_S = 0.005  # s of median lag: half an interval of the loop's timer
 FULL = 0.1  # share of time with all threads in use
 KEPT_FULL = 0.9  # the same if background tasks may use them
-SEVERAL_CALLS = 3  # of a request in threads: more than a def route with a background task
+SEVERAL_CALLS = 3  # of a request in threads, from which it may use several at once
 MOST_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
@@ -36,7 +36,7 @@ IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of 
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 OFTEN_COLLECTED = 0.15  # the same, from which it is a cause: without it the rate is 18 % higher
 GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
-LATER, LATER_S = 2.0, 0.002  # times as long alone after a load as before; s longer, at least
+LATER, LONGER_S = 2.0, 0.002  # times as long alone after a load as before; s longer, at least
 STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
 OF_REQUEST = ("route", "middleware", "dependency", None)  # contexts of lines
 STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block the loop
@@ -68,7 +68,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Later:
+class AloneTimes:
     """The time in s of a request alone before a load and after it."""
 
     before_s: float
@@ -273,9 +273,8 @@ def _find_held_threads(of: Figures, in_thread_s: float) -> Cause | None:
     `in_thread_s` is the time in s for which a request holds threads.
     """
     full, total = of.signs.limiter_full, of.signs.limiter_total or 0
-    if (calls := _calls_in_threads(of)) >= SEVERAL_CALLS:
-        if in_thread_s / calls >= STRETCHED * (of.alone_s or 0.0):
-            return None
+    calls = _calls_in_threads(of)
+    if calls >= SEVERAL_CALLS and in_thread_s / calls < STRETCHED * (of.alone_s or 0.0):
         return Cause(THREAD_LIMIT, full, KEPT_FULL, limit=total, needs_gain=True)
     if not is_idle(of) or _in_threads(of) >= IDLE * total:
         return None
@@ -303,11 +302,11 @@ def find_cost_grows(of: Figures) -> Cause | None:
 
     The CPU must matter: the time of a short run on an idle process depends on its caches.
     """
-    if (later := _find_later(of)) is not None:
-        value = round(later.after_s / later.before_s, 2)
+    if (times := _find_later_times(of)) is not None:
+        value = round(times.after_s / times.before_s, 2)
         routes = of.records[-1].application.routes
         route = routes[0].route if routes else None
-        return Cause(COST_GROWS, value, LATER, route=route, facts=later)
+        return Cause(COST_GROWS, value, LATER, route=route, facts=times)
     if is_idle(of):
         return None
     loaded = [r.application.routes[0] for r in of.records if r.application.routes]
@@ -318,12 +317,12 @@ def find_cost_grows(of: Figures) -> Cause | None:
     return Cause(COST_GROWS, statistics.median(known), GROWN, route=loaded[-1].route)
 
 
-def _find_later(of: Figures) -> Later | None:
+def _find_later_times(of: Figures) -> AloneTimes | None:
     """Return the times of a request alone before and after a load, if it then takes far longer."""
     after_s = median([record.baseline.alone_after_s for record in of.records])
-    if after_s is None or not of.alone_s or after_s - of.alone_s < LATER_S:
+    if after_s is None or not of.alone_s or after_s - of.alone_s < LONGER_S:
         return None
-    return Later(of.alone_s, after_s) if after_s >= LATER * of.alone_s else None
+    return AloneTimes(of.alone_s, after_s) if after_s >= LATER * of.alone_s else None
 
 
 def find_thread_contention(of: Figures) -> Cause | None:
@@ -431,7 +430,7 @@ def _describe_background_gil(cause: Cause, _: int) -> str:
 
 
 def _describe_cost_grows(cause: Cause, _: int) -> str:
-    if isinstance(cause.facts, Later):
+    if isinstance(cause.facts, AloneTimes):
         before_s, after_s = cause.facts.before_s, cause.facts.after_s
         return (
             f"requests of {escaped(cause.route or '')} make later ones slower: alone one takes "

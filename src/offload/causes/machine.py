@@ -49,7 +49,8 @@ def total_throttling(records: Sequence[Record]) -> Throttling:
 def find_blas_threads(of: Figures) -> Cause | None:
     """BLAS starts threads in each call, although the calls alone need more cores than there are.
 
-    If the calls at once are fewer than the cores, the threads may help: then it is a suspicion.
+    If the calls at once are fewer than the cores, the threads may help: then it is a suspicion, as
+    for threads in children, which may also be those of Python.
     """
     found, cores = of.records[-1].application.threads.blas if of.records else Blas(), of.cores
     if not found.threads or found.share is None or found.share < BLAS_SHARE or cores is None:
@@ -64,22 +65,18 @@ def find_blas_threads(of: Figures) -> Cause | None:
         BLAS_THREADS,
         found.share,
         BLAS_SHARE,
-        limit=of.processes * at_once,
+        limit=of.processes * max(at_once, found.processes or 0),
         facts=found,
         needs_gain=not is_certain,
     )
 
 
 def _calls_at_once(of: Figures) -> int | None:
-    """Return how many requests a process computes at once; those on an event loop count as one.
-
-    A process of a pool computes one.
-    """
+    """Return how many requests a process computes at once; those on an event loop count as one."""
     own = of.records[-1].application
-    in_pool = own.threads.blas.processes or 1
     if not of.has_loop:
-        return None if own.inside_most is None else max(own.inside_most, in_pool)
-    return max(in_pool, own.threads.limiter.used or 0, own.threads.asyncio or 0)
+        return own.inside_most
+    return max(1, own.threads.limiter.used or 0, own.threads.asyncio or 0)
 
 
 def _describe_blas_threads(cause: Cause, _: int) -> str:

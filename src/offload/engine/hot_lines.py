@@ -406,10 +406,25 @@ def shortened(file: str, folder: Path | None) -> str:
     return file
 
 
-def read_kept_lines(reported: Iterable[Mapping[str, Any]]) -> tuple[HotLine, ...]:
+def read_kept_lines(reports: Iterable[Mapping[str, Any]], least_mib: float) -> tuple[HotLine, ...]:
     """Return the lines that processes reported to keep memory, the largest share first.
 
-    Raise ValueError for a report that is none.
+    There are none if less than `least_mib` was seen to stay: the rest is not Python's, and may be
+    what grows. Raise ValueError for a report that is none.
     """
-    found = [dataclass_from(HotLine, {**each, "doing": KEEPS}) for each in reported]
-    return tuple(sorted(found, key=lambda each: -each.share))
+    found: list[HotLine] = []
+    total_mib = 0.0
+    for each in reports:
+        kept = dataclass_from(KeptMemory, each)
+        total_mib += kept.mib
+        found += kept.lines
+    lines = sorted(found, key=lambda each: -each.share)
+    return tuple(lines[:MOST]) if total_mib >= least_mib else ()
+
+
+@dataclass(frozen=True)
+class KeptMemory:
+    """The memory in MiB that was traced and stays in use in a process, and its lines."""
+
+    mib: float
+    lines: tuple[HotLine, ...]

@@ -131,7 +131,8 @@ class Baseline:
     times of which `alone_s` is the median. `body_bytes` is the length of the first response's body,
     and `content` the part of it that its suite compares. With `is_stable` every response under load
     must have the same body. `idle_cores` are those that an application uses between requests.
-    `alone_after_s` is the shortest response time of single requests after the load of a probe.
+    `alone_after_s` is the shortest response time of single requests after the load of a probe, at
+    most their CPU time.
     """
 
     alone_s: float | None = None

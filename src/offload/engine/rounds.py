@@ -24,9 +24,7 @@ from offload.engine.builder import build_record
 from offload.engine.host import measure_speed
 from offload.engine.light_route import LightPaths
 from offload.engine.load_phase import LoadOutcome, SingleRequest, measure_baseline
-from offload.engine.plan import (
-    count_workers,
-)
+from offload.engine.plan import count_workers
 from offload.engine.processes import ProcessTree, measure_idle_memory
 from offload.engine.record import (
     Baseline,
@@ -43,7 +41,8 @@ from offload.registry import places
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
-SERVER_ERROR = "5xx"  # as load tools count it
+FAILS_5XX = "5xx"  # as load tools count it
+AFTER = 20  # requests after a load: their CPU time is counted in ticks of 10 ms
 READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
 LEFTOVER_S = 15.0  # s until calls that go on after a load are given up; a guess
 IDLE_CORES, IDLE_EVERY_S = 0.5, 0.03  # a server that uses less is idle; three ticks of the clock
@@ -57,7 +56,7 @@ class WindowDesign:
     `beside_s` is the minimum length in s of a window in a block of several servers. `sampled` are
     the indexes of the cases whose stacks are sampled after all windows. With `reads_idle` the
     memory of each server is read after all windows, before and after a garbage collection.
-    `is_probe`: a load without responses stops soon.
+    `is_probe`: a load without responses stops soon, and requests alone follow it.
     `is_known`: the response time of a request alone is known, so that a slow one is sent once.
     """
 
@@ -168,14 +167,20 @@ class ReadyServer:
     def measure_alone_after(self) -> float | None:
         """Return the shortest response time in s of single requests after a load; None if unknown.
 
-        The shortest one, because other programs of the machine may delay some of them.
+        Other programs of the machine may delay some of them. It is at most their CPU time: they may
+        wait for what the load has left behind, such as background tasks that hold threads.
         """
         self.end_calls(is_needed=True)
         try:
-            found = workload.send_first_requests(self.url, request=self.started.request)
+            tree = ProcessTree(self.started.running.process.pid)
+            before_s = tree.cpu_s()
+            found = workload.send_first_requests(self.url, AFTER, self.started.request)
+            after_s = tree.cpu_s()
         except UserError:  # such as one that the load has exhausted
             return None
-        return round(min(found.each_s), 6)
+        if before_s is None or after_s is None:
+            return None
+        return round(min(*found.each_s, (after_s - before_s) / (len(found.each_s) + 1)), 6)
 
     def sample_stacks(self) -> Who:
         """Sample the stacks of the server under the requests of its case."""
@@ -190,7 +195,7 @@ class ReadyServer:
         if problem is None:
             return loaded
         if not workload.waited_too_long(case, self.before, loaded.result.failed):
-            if problem.kind == LOAD and loaded.result.failed.get(SERVER_ERROR):
+            if problem.kind == LOAD and loaded.result.failed.get(FAILS_5XX):
                 then = workload.describe_response(self.url, self.started.request)
                 what = f"{problem.message}, and a single request {then}"
                 return replace(loaded, problem=replace(problem, message=what))
@@ -246,7 +251,8 @@ def measure_round(
             records[index][-1] = replace(records[index][-1], who=found)
         for index in members if design.is_probe else ():
             if records[index][-1].problem is None:
-                records[index][-1] = _with_alone_after(records[index][-1], members[index])
+                with phases.of("after", 1.0):
+                    records[index][-1] = _with_alone_after(records[index][-1], members[index])
         for index in members if design.reads_idle else ():
             records[index][-1] = with_idle_memory(records[index][-1], servers[index].running)
         with phases.of("stop", 1.0):

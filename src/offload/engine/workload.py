@@ -335,7 +335,7 @@ def describe_response(url: str, request: Request = GET) -> str:
     except BadStatus as error:
         return f"still fails ({error})"
     except StartError:
-        return "has no response"
+        return f"has no response within {LATER_S:.0f} s"
     return "works again"
 
 

@@ -174,8 +174,8 @@ class _Probing:
             return alone
         if kind == "kept":
             kept_memory.trace()
-            self._calls(seconds, FEWEST, MOST_TRACED_MIB)
-            return {"kept": kept_memory.end_trace()}
+            calls = self._calls(seconds, 1, MOST_TRACED_MIB)
+            return {"done": calls.done, **kept_memory.end_trace()}
         if kind == "loop":
             return self._on_loop(count, seconds)
         pool = self._pool(kind, count)

@@ -16,6 +16,7 @@ import struct
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import enumerate as python_threads
 from threading import get_native_id
@@ -34,9 +35,11 @@ STACK = 1 << 13  # bytes of a stack that are read
 Range = tuple[int, int]
 Libraries = tuple[dict[Range, int], list[Range]]  # addresses of their code, and of Python's
 SPIN_S, PAUSE_S = 0.4, 0.02  # s: threads of OpenBLAS spin for up to about 0.2 s
-_found: dict[
-    int, tuple[int, int]
-] = {}  # of each thread of theirs: its process, its library's index
+# Of each thread of theirs, its process and the index of its library
+_found: dict[int, tuple[int, int]] = {}
+# The CPU time in s of these threads, and of the children; those that ended keep their last one
+_used_s: dict[int, float] = {}
+_children_s: dict[int, float] = {}
 # Times, with the CPU time until then of these threads, and of the processes, in s
 _readings: list[tuple[float, float, float]] = []
 
@@ -52,13 +55,15 @@ def since(start: float) -> dict[str, Any] | None:
         return None
     pids = [os.getpid(), *_children(os.getpid())]
     libraries = {pid: found for pid in pids if (found := _libraries(pid)) is not None}
-    now_s = process_time() + math.fsum(map(_cpu_s_of_process, pids[1:]))
+    _children_s.update({pid: _cpu_s_of_process(pid) for pid in pids[1:]})
+    now_s = process_time() + math.fsum(_children_s.values())
     if not libraries:
         _readings.append((monotonic(), 0.0, now_s))
         return None
     _find(libraries)
     used_s = {thread: _cpu_s(pid, thread) for thread, (pid, _) in _found.items()}
-    total_s = math.fsum(used_s.values())
+    _used_s.update(used_s)
+    total_s = math.fsum(_used_s.values())
     earlier = [reading for reading in _readings if reading[0] <= start]
     share = None
     if earlier and now_s > earlier[-1][2]:
@@ -81,12 +86,10 @@ def since(start: float) -> dict[str, Any] | None:
 def _children(pid: int) -> list[int]:
     """Return the processes that a process and its descendants have started."""
     found: list[int] = []
-    try:
-        for thread in _threads(pid):
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:  # noqa: PTH123
-                found += map(int, file.read().split())
-    except OSError:  # it has ended, or this kernel has no such file
-        pass
+    for thread in _threads(pid):
+        with suppress(OSError):  # it has ended, or this kernel has no such file
+            path = f"/proc/{pid}/task/{thread}/children"
+            found += map(int, Path(path).read_text(encoding="ascii").split())
     return [*found, *(each for child in found for each in _children(child))]
 
 

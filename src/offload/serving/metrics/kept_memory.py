@@ -17,6 +17,7 @@ from typing import Any
 
 from offload.serving.metrics import user_code
 
+KEEPS = "keeps memory"  # as in engine/hot_lines.py
 FRAMES = 20  # of a stack, from the allocation on; with 40, code takes 15 times as long
 MOST = 3  # lines
 LEAST = 0.1  # share of what stays, below which a line is not reported
@@ -25,35 +26,40 @@ LEAST_BYTES = 1 << 15  # in use: less are those of the interpreter itself
 
 def trace() -> None:
     """Trace what is allocated from now on."""
+    tracemalloc.stop()  # the application may have started it, with fewer frames
     tracemalloc.start(FRAMES)
 
 
-def end_trace() -> list[dict[str, Any]]:
+def end_trace() -> dict[str, Any]:
     """Return the lines that allocated what is still in use after a collection; end the trace.
 
-    A line is the user's innermost one. `share` is that of all memory that was traced and stays.
+    A line is the user's innermost one. `share` is that of all memory that was traced and stays, and
+    `mib` its size.
     """
     if not tracemalloc.is_tracing():
-        return []
+        return {"mib": 0.0, "lines": []}
     gc.collect()
-    sizes, total = Counter[tuple[str, int]](), 0
     snapshot = tracemalloc.take_snapshot()
     tracemalloc.stop()
-    for found in snapshot.traces:
+    sizes, total = Counter[tuple[str, int]](), 0
+    for found in snapshot.statistics("traceback"):
         total += found.size
-        frames = [each for each in reversed(found.traceback) if user_code.is_users(each.filename)]
-        if frames:
-            sizes[frames[0].filename, frames[0].lineno] += found.size
-    return [
+        innermost = reversed(found.traceback)
+        frame = next((each for each in innermost if user_code.is_users(each.filename)), None)
+        if frame is not None:
+            sizes[frame.filename, frame.lineno] += found.size
+    lines = [
         {
             "function": _function(file, line),
             "file": user_code.relative(file),
             "line": line,
             "share": share,
+            "doing": KEEPS,
         }
         for (file, line), size in sizes.most_common(MOST)
         if (share := round(size / total, 3)) >= LEAST and total >= LEAST_BYTES
     ]
+    return {"mib": round(total / (1 << 20), 3), "lines": lines}
 
 
 def _function(file: str, line: int) -> str:

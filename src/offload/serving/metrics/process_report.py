@@ -156,7 +156,7 @@ def _respond(connection: socket) -> None:
         connection.sendall(b"{}")
         return
     if "trace" in request:
-        connection.sendall(dumps({"kept": kept_memory.end_trace()}).encode())
+        connection.sendall(dumps(kept_memory.end_trace()).encode())
         return
     with_stacks = request.get("with_stacks", False)
     values = report(request["from"], request["to"], request["each"], with_stacks)

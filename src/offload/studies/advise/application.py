@@ -36,6 +36,7 @@ from offload.units import seconds
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI", "tornado": "Tornado"}
 WARM_S, TRACE_S, TRACED_S = 1.0, 2.0, 5.0  # s of load before and in a trace, and with the start
 TRACED_USERS = 4  # traced code is slow
+TRACED_SHARE = 0.5  # of a leak that a trace must see, to know its lines; a guess
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
@@ -263,21 +264,22 @@ def add_shared(known: Application, found: Sequence[Evidence]) -> Application:
     return replace(known, causes=causes, remaining=remaining)
 
 
-def trace_memory(case: Case) -> tuple[HotLine, ...]:
+def trace_memory(case: Case, leak_mib: float = 0.0) -> tuple[HotLine, ...]:
     """Load a server that traces its memory; return the lines that allocate what stays in use.
 
-    Empty if they are unknown. It takes about TRACED_S.
+    Empty if they are unknown, or if most of a leak of `leak_mib` by each request is not Python's.
+    It takes about TRACED_S.
     """
     with suppress(UserError, ValueError), server.hold_for(case) as upstream:
         running = server.start(case, {} if upstream is None else upstream.environment())
         try:
-            return _trace_memory(case, running)
+            return _trace_memory(case, running, leak_mib)
         finally:
             server.stop(running, server.SHORT_DRAIN)
     return ()
 
 
-def _trace_memory(case: Case, running: server.Server) -> tuple[HotLine, ...]:
+def _trace_memory(case: Case, running: server.Server, leak_mib: float) -> tuple[HotLine, ...]:
     sent, facts = case.request or Request(), builder.server_facts(running.facts)
     url = workload.url(running.url, sent)
     load = workload.warm_up(url, builder.case_facts(case, None), facts, sent)
@@ -290,8 +292,9 @@ def _trace_memory(case: Case, running: server.Server) -> tuple[HotLine, ...]:
 
     loads.run(load, "builtin")  # caches and buffers of threads
     switch(True)
-    loads.run(replace(load, seconds=TRACE_S), "builtin")
-    return read_kept_lines([line for report in switch(False) for line in report.get("kept", ())])
+    ran = loads.run(replace(load, seconds=TRACE_S), "builtin")
+    leaked_mib = leak_mib * (ran.result.figures.completed or 0)
+    return read_kept_lines(switch(False), TRACED_SHARE * leaked_mib)
 
 
 def is_probe(record: Record) -> bool:

@@ -51,6 +51,7 @@ MOST_THREADS = 64
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 LEAST_LEAK_MIB = 0.1  # growth per call from which a smaller growth may be a leak; a guess
 LARGE_MIB = 256.0  # growth that is not measured again: it would use up the memory
+TRACED, TRACED_SHARE = 15.0, 0.5  # times as long under a trace; share of a leak that it sees
 CONFIRMED = 2  # measurements in which a leak must go on
 STEADY = 0.5  # share of the growth per call that goes on if it is a leak; a guess
 LOADED_S = 20.0  # s of load of one server in a race
@@ -109,8 +110,7 @@ def _measure(
         call = _call(alone, hold)
         after_mib = memory_mib(child.pid)
         leak_mib = _leak(child, before_mib, after_mib, alone["done"])
-        kept = request(child, KEPT, 1, KEPT_S, ALONE_MARGIN_S)["kept"] if leak_mib else ()
-        lines = read_kept_lines(kept)
+        lines = _kept(child, call, leak_mib) if leak_mib else ()
         _check_leak(case, call, leak_mib, most_mib, lines)
         points = tuple(_points(child, call, is_coroutine, users, with_threads))
     return Probe(
@@ -234,6 +234,14 @@ def _leak(
             return 0.0
         growth, calls, after = later - after, more, later
     return growth / calls
+
+
+def _kept(child: CallingProcess, call: Call, leak_mib: float) -> tuple[HotLine, ...]:
+    """Return the lines that allocate what a leak keeps; none if a traced call may take too long."""
+    if TRACED * call.wall_s > ALONE_MARGIN_S:
+        return ()
+    found = request(child, KEPT, 1, KEPT_S, ALONE_MARGIN_S)
+    return read_kept_lines([found], TRACED_SHARE * leak_mib * found["done"])
 
 
 def _check_leak(

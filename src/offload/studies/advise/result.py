@@ -240,7 +240,8 @@ def _leaks_of_setups(records: Sequence[Record]) -> list[float]:
             if not points or requests > LONGER * points[-1][0]:
                 points.append((requests, mib))
         if len(points) > 2:
-            found.append(_growth_by_request(points))
+            threads = (each.resources.threads or 0 for own in lengths.values() for each in own)
+            found.append(_growth_by_request(points, max(threads)))
     return found
 
 
@@ -255,15 +256,19 @@ def _served(loads: Sequence[Record]) -> tuple[float, float]:
     return _requests([middle]), _memory_mib(middle)
 
 
-def _growth_by_request(points: Sequence[tuple[float, float]]) -> float:
-    """Return the growth in MiB by each request, of (requests, MiB); 0 if it is not steady."""
+def _growth_by_request(points: Sequence[tuple[float, float]], threads: int) -> float:
+    """Return the growth in MiB by each request, of (requests, MiB); 0 if it is not steady.
+
+    `threads` have buffers of their own.
+    """
     (first, first_mib), (last, last_mib) = points[0], points[-1]
     mean_mib = (last_mib - first_mib) / (last - first)
     is_steady = all(
         after_mib - before_mib > STEADY * mean_mib * (after - before)
         for (before, before_mib), (after, after_mib) in pairwise(points)
     )
-    is_leak = last_mib - first_mib > max(LEAST_LEAK_MIB, LEAST_LEAK * first_mib)
+    least_mib = max(LEAST_LEAK_MIB, LEAST_LEAK * first_mib, THREAD_MIB * threads)
+    is_leak = last_mib - first_mib > least_mib
     return mean_mib if is_leak and is_steady else 0.0
 
 

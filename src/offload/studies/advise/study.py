@@ -25,7 +25,7 @@ from offload.studies.advise import application, costs, function, overload, resul
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.application import Application
 from offload.studies.advise.choice import choose
-from offload.studies.advise.evidence import Question, Setup
+from offload.studies.advise.evidence import Evidence, Question, Setup
 from offload.studies.advise.function import Function
 from offload.studies.advise.prior import Prior
 from offload.studies.advise.probe import Probe
@@ -114,8 +114,9 @@ def _trace_leak(race: Race, saved: Saved) -> Saved:
     if leak_mib is None and not found.best.is_grown:
         return saved
     race.report(f"the lines whose memory is kept: {application.TRACED_S:.0f} s")
-    probe = next(each for each in race.records if application.is_probe(each))
-    kept = application.trace_memory(race.cases[probe.trial.case_index or 0])
+    probes = (each for each in race.records if application.is_probe(each) and each.result.rate)
+    case = race.cases[next(probes).trial.case_index or 0]
+    kept = application.trace_memory(case, leak_mib or 0.0)
     saved = replace(saved, kept=kept)
     _save(saved, race.folder)
     return saved
@@ -316,8 +317,14 @@ def answer(
         _start_s(choice.best.setup, plan.cases, records),
         result.keep_alive(choice.best.setup, plan.cases, records),
         result.preloads(choice.best.setup, plan.cases, records),
-        saved.kept or (() if saved.probe is None else saved.probe.kept),
+        _kept_lines(saved, leak_mib, choice.best),
     )
+
+
+def _kept_lines(saved: Saved, leak_mib: float | None, best: Evidence) -> tuple[HotLine, ...]:
+    """Return the lines that allocate what stays, if the records show that much stays."""
+    kept = saved.kept if saved.probe is None else saved.probe.kept
+    return kept if leak_mib or (saved.probe is None and best.is_grown) else ()
 
 
 def _start_s(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> float | None:
