@@ -53,7 +53,6 @@ ADVISED = (
     Seeded("fastapi_rows:app", "thread_hops", ("fastapi",), named="its body has 400 parts"),
     Seeded("fastapi_rows_async:app", "nothing", ("fastapi",)),
     Seeded("starlette_export:app", "body_parts", ("starlette",), named="has 1,000 parts"),
-    Seeded("starlette_numpy:app", "blas_threads", ("numpy", "starlette"), users=8),
     Seeded("plain_connects:app", "new_connections", named="opens 1 new connection"),
     Seeded("fastapi_own_threads:app", "nothing", ("fastapi",)),
     Seeded("fastapi_forgets:app", "nothing", ("fastapi",)),

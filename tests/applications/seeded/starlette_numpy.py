@@ -1,4 +1,4 @@
-"""Starlette: products of matrices in a process for each user. Seeded: blas_threads."""
+"""Starlette: products of matrices in four processes, each with threads of BLAS."""
 
 import asyncio
 import contextlib

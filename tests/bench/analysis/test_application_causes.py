@@ -217,6 +217,7 @@ def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
         "compute (board.py:63), and requests wait for it"
     )
     assert kinds(full, background=lines[:1], **busy) == [GIL_SATURATED]
+    assert BACKGROUND_GIL in kinds({"gil_utilisation": 0.8}, background=lines, **busy)
     assert BACKGROUND_GIL not in kinds({"gil_utilisation": 0.7}, background=lines, **busy)
     blocked = kinds(BLOCKED | full, background=lines, **(busy | {"rate": 20.0}))
     assert blocked == [BACKGROUND_GIL]  # the loop waits for the GIL
@@ -254,9 +255,10 @@ def test_all_threads_in_use_are_the_limit_unless_they_wait_for_something_else() 
 def test_threads_that_background_tasks_hold_after_the_responses_are_the_limit() -> None:
     """64 users wait for 40 threads, of which requests have hardly any."""
 
-    def busy(waiting: int) -> Record:
-        threads = Threads(limiter=ThreadLimit(40, 40, waiting, 1.0))
-        return replace(RECORD, application=Application("asgi", threads=threads))
+    def busy(waiting: int, handovers: int | None = None) -> Record:
+        threads = Threads(limiter=ThreadLimit(40, 40, waiting, 1.0), handovers=handovers)
+        own = Application("asgi", threads=threads)
+        return replace(RECORD, application=own, result=replace(RECORD.result, completed=80))
 
     full = {"limiter_full": 1.0, "stretch": 300.0, "concurrency": 52.0}
     values: dict[str, Any] = {"rate": 40.0, "alone_s": 0.004, "threads_used": 40, "ceiling": FAR}
@@ -265,6 +267,7 @@ def test_threads_that_background_tasks_hold_after_the_responses_are_the_limit() 
     assert "mostly by background tasks after the responses; make the background task async" in (
         diagnosis.sentence(cause, 64)
     )
+    assert kinds(full, records=[busy(50, 320)], **values) == [THREAD_LIMIT]  # and dependencies
     assert kinds(full, records=[busy(12)], **values) == [WAITS_ELSEWHERE]  # requests have them
     assert kinds(full | {"limiter_full": 0.8}, records=[busy(50)], **values) == [WAITS_ELSEWHERE]
 

@@ -131,6 +131,17 @@ def test_a_gain_decides_whether_blas_threads_are_the_cause() -> None:
     assert diagnosis.switches([few])[BLAS_THREADS].variables == {"MKL_NUM_THREADS": "1"}
 
 
+def test_blas_threads_in_the_processes_of_a_pool_are_a_suspicion() -> None:
+    """They may also be threads of Python."""
+    of_pool = replace(BLAS, processes=8)
+    pool = with_blas(of_pool, kind="asgi", processes=1)
+    assert BLAS_THREADS not in kinds(pool)
+    assert BLAS_THREADS in diagnosis.switches([pool])
+    faster = Gain("OPENBLAS_NUM_THREADS=1", 2.0, 1.9, 2.1)
+    [cause] = diagnosis.diagnose([pool], {BLAS_THREADS: faster})
+    assert "while 8 calls compute at once" in diagnosis.sentence(cause, 64)
+
+
 def test_a_full_listen_queue_is_named_from_1_percent_of_the_requests_on() -> None:
     dropping = record(listen_overflows=6)
     assert LISTEN_QUEUE in kinds(dropping)

@@ -9,7 +9,13 @@ import sys
 
 import pytest
 
+from offload.causes import diagnosis
+from offload.causes.machine import BLAS_THREADS
+from offload.suites import Case, Request
 from tests import ROOT
+from tests.applications.seeded import FOLDER
+from tests.installed import lacks, require
+from tests.rounds import measure_window
 
 pytestmark = [
     pytest.mark.server,
@@ -79,3 +85,22 @@ def test_without_such_a_library_nothing_is_known() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=50
     )
     assert ran.stdout == "None\n", ran.stderr
+
+
+@pytest.mark.timeout(120)
+def test_threads_in_the_processes_of_a_pool_are_counted_while_they_run() -> None:
+    require("uvicorn_httptools")
+    for package in ("numpy", "starlette"):
+        pytest.importorskip(package, reason=lacks(package))
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("OpenBLAS starts no thread on one CPU")
+    work, request = "app=starlette_numpy:app", Request("/quote/7")
+    case = Case("uvicorn_httptools", work, 8, path=str(FOLDER), request=request)
+    record = measure_window(case)
+    assert record.problem is None, record.problem
+    found = record.application.threads.blas
+    if found.library != "OpenBLAS":
+        pytest.skip("numpy has another BLAS here")
+    assert found.processes == 4 and (found.threads or 0) >= 1
+    assert 0.1 < (found.share or 0.0) < 1.0
+    assert BLAS_THREADS in diagnosis.switches([record])
