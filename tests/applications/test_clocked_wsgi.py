@@ -171,6 +171,33 @@ def test_an_exception_that_a_framework_logs_is_kept_whatever_handles_the_log(
     assert request_clock.between(0, 0)["error"].startswith("LookupError: no such court (")
 
 
+def test_an_exception_that_ended_a_thread_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_error", "_logged", "_ended"):
+        monkeypatch.setattr(request_clock, name, None)
+    passed_on: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", passed_on.append)
+    create = logging.getLogRecordFactory()
+    request_clock.watch_log()
+    try:
+        for error in (SystemExit(0), IndexError("no fourth entry")):
+            thread = threading.Thread(target=_raise, args=(error,), name="journal")
+            thread.start()
+            thread.join()
+    finally:
+        logging.setLogRecordFactory(create)
+    said = request_clock.between(0, 0)["error"]
+    assert said.startswith("IndexError: no fourth entry (")
+    assert said.endswith(f"test_clocked_wsgi.py:{LINE}), which ended the thread journal")
+    assert [type(each.exc_value) for each in passed_on] == [SystemExit, IndexError]
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+LINE = _raise.__code__.co_firstlineno + 1
+
+
 def test_an_exception_without_a_message_passes_through(clocked: Clocked) -> None:
     class UnreadableError(Exception):
         def __str__(self) -> str:

@@ -117,14 +117,18 @@ def find_middleware_layers(of: Figures) -> Cause | None:
 def find_new_connections(of: Figures) -> Cause | None:
     """Each request opens connections to what it calls, and the process is not idle.
 
-    A connection costs CPU time, with TLS several ms, and at least one round trip: in an idle
-    process several count, unless requests wait for something else.
+    A connection costs CPU time, with TLS several ms, and at least one round trip, with a login also
+    time of the other side. In an idle process several count, or one if it is unknown what requests
+    wait for.
     """
     known = [each for record in of.records if (each := _count_opened(record)) is not None]
-    least = OPENED_IDLE if execution.is_idle(of) else OPENED
+    least = OPENED
+    if execution.is_idle(of):
+        waits = pools.find_waits_elsewhere(of)
+        if waits is not None and not pools.is_unknown(waits):
+            return None
+        least = OPENED_IDLE if waits is None else OPENED
     if not known or (opened := statistics.median(known)) < least:
-        return None
-    if least == OPENED_IDLE and pools.find_waits_elsewhere(of) is not None:
         return None
     return Cause(NEW_CONNECTIONS, round(opened, 1), least)
 

@@ -81,6 +81,11 @@ class AlsoFull:
     pool: PoolUse
 
 
+def is_unknown(waits: Cause) -> bool:
+    """Whether a wait for something else is for a resource that is unknown."""
+    return waits.facts is None or isinstance(waits.facts, AlsoFull)
+
+
 def find_default_executor(of: Figures) -> Cause | None:
     """All threads of asyncio's default executor are in use, and calls wait for one.
 

@@ -158,7 +158,8 @@ BUSY = {"cores_used": 0.9, "cpu_ms_per_request": 15.0, "alone_s": 0.02}
         (1200, {"kept": None}, None),  # the server has no connection to others
         (1200, {"keep_alive": True}, None),  # the server may close them
         (1200, {"failed": {"timeout": 600}}, None),  # the load opened them
-        (1600, {"cores_used": 0.3, "cpu_ms_per_request": 5.0}, None),  # they cost little
+        (1600, {"cores_used": 0.3, "cpu_ms_per_request": 5.0}, "opens 2 new connections"),
+        (1600, {"cores_used": 0.3, "inside_s": 0.02}, None),  # requests do not wait for them
         (1800, {"cores_used": 0.3, "inside_s": 0.02}, "opens 2 new connections"),
     ],
 )

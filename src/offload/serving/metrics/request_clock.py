@@ -11,6 +11,7 @@ import logging
 import math
 import statistics
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
@@ -48,6 +49,7 @@ _in_period = 0
 _share = 1.0
 _error: str | None = None
 _logged: tuple[float, str] | None = None  # the time and the text of the last logged error
+_ended: str | None = None  # the exception that ended a thread last
 
 
 class Cell:
@@ -245,13 +247,24 @@ def _find_innermost_line(error: BaseException) -> str:
 def watch_log() -> None:
     """Keep the exceptions that are logged as errors, too: a framework may respond with 500 itself.
 
-    Records are watched where they are created, because an application may replace all handlers.
-    Only the first call has an effect.
+    Those that end a thread are kept as well: requests may wait for it. Records are watched where
+    they are created, because an application may replace all handlers. Only the first call has an
+    effect.
     """
     create = logging.getLogRecordFactory()
     if isinstance(create, _NotingFactory):
         return
     logging.setLogRecordFactory(_NotingFactory(create))
+    handle = threading.excepthook
+
+    def note(ended: threading.ExceptHookArgs) -> None:
+        global _ended
+        if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
+            name = "a thread" if ended.thread is None else f"the thread {ended.thread.name}"
+            _ended = f"{_describe(ended.exc_value)}, which ended {name}"
+        handle(ended)
+
+    threading.excepthook = note
 
 
 class _NotingFactory:
@@ -290,7 +303,7 @@ def between(start: float, end: float) -> dict[str, Any]:
     return {
         "routes": [_summary(route, found) for route, found in own.items()],
         "inside_most": int(max((row[4] for row in rows), default=0)) or None,
-        "error": _error or (_logged[1] if _logged and _logged[0] >= start else None),
+        "error": _error or (_logged[1] if _logged and _logged[0] >= start else _ended),
         "failures": {
             "requests": len(tried),
             "failed": sum(row[-1] > 0 for row in tried),
