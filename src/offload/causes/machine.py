@@ -58,14 +58,15 @@ def find_blas_threads(of: Figures) -> Cause | None:
     at_once = _calls_at_once(of)
     if of.busy_cores is None or of.busy_cores < cores or at_once is None:
         return None
-    if of.processes * (at_once + found.threads) <= cores:
+    computing = max(at_once, found.processes or 0)  # those of a pool compute a call each
+    if of.processes * (computing + found.threads) <= cores:
         return None
     is_certain = of.processes * at_once >= cores and of.processes * at_once > 1
     return Cause(
         BLAS_THREADS,
         found.share,
         BLAS_SHARE,
-        limit=of.processes * max(at_once, found.processes or 0),
+        limit=of.processes * computing,
         facts=found,
         needs_gain=not is_certain,
     )

@@ -168,9 +168,11 @@ class ReadyServer:
         """Return the shortest response time in s of single requests after a load; None if unknown.
 
         Other programs of the machine may delay some of them. It is at most their CPU time: they may
-        wait for what the load has left behind, such as background tasks that hold threads.
+        wait for what the load has left behind, such as background tasks that hold threads. If
+        that still uses CPU, it is unknown.
         """
-        self.end_calls(is_needed=True)
+        if not _wait_until_idle(self.started.running, self.before, LEFTOVER_S):
+            return None
         try:
             tree = ProcessTree(self.started.running.process.pid)
             before_s = tree.cpu_s()

@@ -31,7 +31,7 @@ Z_95 = 1.96  # standard deviations of a normal 95 % interval
 LEAST_LEAK, LEAST_LEAK_MIB = 0.1, 16.0  # growth by a leak: more than both; guesses
 THREAD_MIB = 1.0  # growth until each thread has its buffers; 0.6 MiB with SQLite and urllib
 STEADY = 0.5  # share of the mean growth that the last one has at least
-LONGER = 1.5  # ratio of the requests of two loads whose memory is compared
+LONGER = 1.2  # ratio of the requests of two loads whose memory is compared
 
 
 def case_of(setup: Setup, case: Case, users: int) -> Case:
@@ -236,7 +236,7 @@ def _leaks_of_setups(records: Sequence[Record]) -> list[float]:
     found = []
     for lengths in by_setup.values():
         points: list[tuple[float, float]] = []
-        for requests, mib in sorted(_served(own) for own in lengths.values()):
+        for requests, mib in sorted(point for own in lengths.values() for point in _served(own)):
             if not points or requests > LONGER * points[-1][0]:
                 points.append((requests, mib))
         if len(points) > 2:
@@ -245,15 +245,15 @@ def _leaks_of_setups(records: Sequence[Record]) -> list[float]:
     return found
 
 
-def _served(loads: Sequence[Record]) -> tuple[float, float]:
-    """Return the requests of loads of one length, and the memory in MiB after them.
+def _served(loads: Sequence[Record]) -> list[tuple[float, float]]:
+    """Return requests of loads of one length, and the memory in MiB after them.
 
     Loads at a rate are of one server, windows each of their own: their median is returned.
     """
     if loads[0].trial.kind == LONG:
-        return _requests(loads), _memory_mib(loads[-1])
+        return [(_requests(loads[: n + 1]), _memory_mib(each)) for n, each in enumerate(loads)]
     middle = sorted(loads, key=_memory_mib)[len(loads) // 2]
-    return _requests([middle]), _memory_mib(middle)
+    return [(_requests([middle]), _memory_mib(middle))]
 
 
 def _growth_by_request(points: Sequence[tuple[float, float]], threads: int) -> float:
