@@ -17,6 +17,7 @@ from offload.studies.advise.result import (
     case_of,
     confirmed_leak_mib,
     evidence,
+    is_promising,
     leak_mib,
     switched,
     variables_gain,
@@ -217,6 +218,27 @@ def test_a_leak_of_a_function_alone_is_refuted_by_a_server_that_stays_smaller(
     assert confirmed_leak_mib(costs, records) == (0.1 if is_leak else None)
     [found] = evidence([case], records, costs)
     assert (found.memory_mib is None) == (is_leak or sizes[0] is None)
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ({(0, 1): 2.0, (1, 1): 8.0, (0, 2): 1.0, (1, 2): 11.0}, True),
+        ({(0, 1): 2.0, (1, 1): 8.0, (0, 2): 9.0, (1, 2): 11.0}, False),  # in one round
+        ({(0, 1): 2.0, (1, 1): 8.0, (0, 2): 1.0}, False),  # it failed
+        ({(0, 1): 2.0, (1, 1): 2.9, (2, 1): 3.0}, True),  # the second of two changes
+    ],
+)
+def test_a_change_is_promising_if_it_is_far_faster_in_each_round(
+    rates: dict[tuple[int, int], float], expected: bool
+) -> None:
+    records = [
+        new_record(CASE, "run", kind=WINDOW, case_index=index, round=number, block=block, rate=rate)
+        for (index, number), rate in rates.items()
+        for block in (SWITCHES, 0)
+    ]
+    assert is_promising(records, 0, 1, 2) == expected
+    assert not is_promising([each for each in records if each.trial.block == 0], 0)
 
 
 def test_the_buffers_of_threads_are_no_leak() -> None:

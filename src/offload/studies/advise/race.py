@@ -34,7 +34,15 @@ from offload.studies.advise.choice import NEAR, Choice, choose
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import LOOPS, Evidence, Question, Setup
 from offload.studies.advise.prior import MOST_CANDIDATES, MOST_USERS, Prior
-from offload.studies.advise.result import ALONE, SWITCHES, case_of, evidence, is_raced, switched
+from offload.studies.advise.result import (
+    ALONE,
+    SWITCHES,
+    case_of,
+    evidence,
+    is_promising,
+    is_raced,
+    switched,
+)
 from offload.suites import Case
 from offload.units import counted
 from offload.upstream import Upstream
@@ -154,7 +162,8 @@ class Race:
             self._show_progress("remedies", cases)
             trial = replace(self._trial(number), block=SWITCHES)
             self._keep(measure_round(cases, trial, upstream, lambda *_: None, False, SWITCH_DESIGN))
-            if number >= FEWEST and time.monotonic() > ends:
+            is_late = number >= FEWEST and time.monotonic() > ends
+            if is_late and not is_promising(self.records, *case_indexes):
                 break
 
     def _add_cases(self, cases: Iterable[Case]) -> list[int]:

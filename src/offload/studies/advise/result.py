@@ -25,6 +25,7 @@ from offload.suites import Case
 
 ALONE = 0  # the round in which one process of one server is measured, for its costs
 SWITCHES = 1  # the block in which a set-up is measured with and without switches
+PROMISING = 1.5  # ratio of the rates in each of two rounds, from which a third one starts anyway
 BEYOND = 10  # responses that a percentile needs beyond it
 QUANTILES = (0.99, 0.95, 0.9, 0.5)
 Z_95 = 1.96  # standard deviations of a normal 95 % interval
@@ -102,6 +103,20 @@ def gains(
         for kind, switch in causes.items()
         if (gain := estimate_gain(switch.text, plain, windows(switched(case, switch)))) is not None
     }
+
+
+def is_promising(records: Sequence[Record], plain: int, *changed: int) -> bool:
+    """Whether a changed case was far faster in each round: two rounds hardly prove that."""
+    rates = {
+        (each.trial.case_index, each.trial.round): each.result.rate or 0.0
+        for each in records
+        if each.trial.block == SWITCHES
+    }
+    rounds = [number for index, number in rates if index == plain]
+    return any(
+        all(rates.get((index, n), 0.0) >= PROMISING * rates[plain, n] for n in rounds)
+        for index in changed
+    )
 
 
 def variables_gain(switch: Switch, cases: Sequence[Case], records: Sequence[Record]) -> Gain | None:
