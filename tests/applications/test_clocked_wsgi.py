@@ -182,7 +182,7 @@ def test_an_exception_that_ended_a_thread_is_kept(monkeypatch: pytest.MonkeyPatc
         for error in (SystemExit(0), IndexError("no fourth entry")):
             thread = threading.Thread(target=_raise, args=(error,), name="journal")
             thread.start()
-            thread.join()
+            thread.join(10)
     finally:
         logging.setLogRecordFactory(create)
     said = request_clock.between(0, 0)["error"]

@@ -171,12 +171,14 @@ class ReadyServer:
         wait for what the load has left behind, such as background tasks that hold threads. If
         that still uses CPU, it is unknown.
         """
-        if not _wait_until_idle(self.started.running, self.before, LEFTOVER_S):
+        if not _wait_until_idle(self.started.running, self.before, workload.LATER_S):
             return None
         try:
             tree = ProcessTree(self.started.running.process.pid)
             before_s = tree.cpu_s()
-            found = workload.send_first_requests(self.url, AFTER, self.started.request)
+            found = workload.send_first_requests(
+                self.url, AFTER, self.started.request, timeout_s=workload.LATER_S
+            )
             after_s = tree.cpu_s()
         except UserError:  # such as one that the load has exhausted
             return None

@@ -281,7 +281,11 @@ class FirstResponses:
 
 
 def send_first_requests(
-    url: str, times: int = FIRST_REQUESTS, request: Request = GET, longest_s: float = math.inf
+    url: str,
+    times: int = FIRST_REQUESTS,
+    request: Request = GET,
+    longest_s: float = math.inf,
+    timeout_s: float = TIMEOUT_S,
 ) -> FirstResponses:
     """Send `times` requests (2 or more), one after another; raise StartError unless they succeed.
 
@@ -296,7 +300,7 @@ def send_first_requests(
     while len(taken) < 2 or (len(taken) < times and time.monotonic() - began < ENOUGH_S):
         start = time.perf_counter()
         try:
-            bodies.append(get(url, request))
+            bodies.append(get(url, request, timeout_s))
         except BadStatus as error:
             failed += 1
             if not taken or error.status < SERVER_ERROR:

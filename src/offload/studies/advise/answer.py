@@ -474,7 +474,7 @@ def _idle_memory(answer: Answer) -> Iterator[str]:
     if collected_mib > GARBAGE * after_mib:
         change += " (it writes to pages that forked processes share, unless frozen by gc.freeze())"
     before = f", {best.started_mib:.0f} MiB before it" if best.is_grown else ""
-    yield f"After the load it keeps {after_mib:.0f} MiB{change}{before}."
+    yield f"After the load it keeps {after_mib:.0f} MiB{before}{change}."
     if not answer.prior.costs.leak_mib:
         yield from _kept(answer)
 
