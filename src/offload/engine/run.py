@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from offload import files, loads, prctl
+from offload import files, loads
 from offload.engine import builder, journal, light_route, load_phase, server, workload
 from offload.engine.builder import body_flags, build_record, retry_reasons, tool_flags
 from offload.engine.host import environment
@@ -60,7 +60,6 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
 
     Raise RunError if another process measures the same run.
     """
-    prctl.adopt_orphans()
     with ExitStack() as stack:
         stack.enter_context(_lock(folder))  # before reading: another process may still add records
         records = journal.read_planned_if_any(folder, plan)

@@ -29,7 +29,7 @@ from typing import IO, Any
 
 import psutil
 
-from offload import resource_limits, upstream
+from offload import prctl, resource_limits, upstream
 from offload.errors import CANNOT_LOAD, MachineError, StartError, UsageError, UserError, kind_of
 from offload.registry import addresses, catalog, places
 from offload.registry.catalog import is_application
@@ -113,8 +113,10 @@ def launch(
 ) -> Server:
     """Start a case's server with a timeout of `ready_s` for `await_ready`; do not wait.
 
-    With port 0 it listens on a free port.
+    With port 0 it listens on a free port. Orphans of the server become children of this process,
+    so that `stop` ends them, too.
     """
+    prctl.adopt_orphans()
     argv, settings = command(case, port)
     settings |= environment_for(case, argv[0])
     settings["SERVER_READY_S"] = str(ready_s)
