@@ -77,11 +77,11 @@ def find_thread_hops(of: Figures) -> Cause | None:
 
 def _count_hops(record: Record) -> tuple[float, float, float] | None:
     """Return the hops, the parts of the body and the CPU time in s of a request, if known."""
-    own, completed = record.application, record.result.completed
-    cpu_ms = record.resources.cpu_ms_per_request
-    if not own.routes or own.threads.handovers is None or not completed or cpu_ms is None:
+    routes, cpu_ms = record.application.routes, record.resources.cpu_ms_per_request
+    hops = execution.count_thread_calls(record)
+    if not routes or hops is None or cpu_ms is None:
         return None
-    return own.threads.handovers / completed, own.routes[0].steps.parts or 0.0, cpu_ms / 1000
+    return hops, routes[0].steps.parts or 0.0, cpu_ms / 1000
 
 
 def find_body_parts(of: Figures) -> Cause | None:

@@ -13,6 +13,7 @@ from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine
 from offload.engine.hot_lines import BLOCKS, HOLDS
+from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
 
@@ -36,7 +37,10 @@ IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of 
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 OFTEN_COLLECTED = 0.15  # the same, from which it is a cause: without it the rate is 18 % higher
 GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
-LATER, LONGER_S = 2.0, 0.002  # times as long alone after a load as before; s longer, at least
+GROWN_ALONE, GROWN_ALONE_S = (
+    2.0,
+    0.002,
+)  # times as long alone after a load as before; s longer, at least
 STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
 OF_REQUEST = ("route", "middleware", "dependency", None)  # contexts of lines
 STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block the loop
@@ -273,7 +277,7 @@ def _find_held_threads(of: Figures, in_thread_s: float) -> Cause | None:
     `in_thread_s` is the time in s for which a request holds threads.
     """
     full, total = of.signs.limiter_full, of.signs.limiter_total or 0
-    calls = _calls_in_threads(of)
+    calls = (count_thread_calls(of.records[-1]) if of.records else None) or 0.0
     if calls >= SEVERAL_CALLS and in_thread_s / calls < STRETCHED * (of.alone_s or 0.0):
         return Cause(THREAD_LIMIT, full, KEPT_FULL, limit=total, needs_gain=True)
     if not is_idle(of) or _in_threads(of) >= IDLE * total:
@@ -281,11 +285,10 @@ def _find_held_threads(of: Figures, in_thread_s: float) -> Cause | None:
     return Cause(THREAD_LIMIT, full, KEPT_FULL, limit=total, facts=Blocks(BACKGROUND))
 
 
-def _calls_in_threads(of: Figures) -> float:
-    """Return the calls of a request in threads: each hands over to the loop once; 0 is unknown."""
-    if not of.records or not (completed := of.records[-1].result.completed):
-        return 0.0
-    return (of.records[-1].application.threads.handovers or 0) / completed
+def count_thread_calls(record: Record) -> float | None:
+    """Return the calls of a request in threads, each of which hands over to the loop once."""
+    handovers, completed = record.application.threads.handovers, record.result.completed
+    return handovers / completed if handovers is not None and completed else None
 
 
 def _in_threads(of: Figures) -> float:
@@ -306,7 +309,7 @@ def find_cost_grows(of: Figures) -> Cause | None:
         value = round(times.after_s / times.before_s, 2)
         routes = of.records[-1].application.routes
         route = routes[0].route if routes else None
-        return Cause(COST_GROWS, value, LATER, route=route, facts=times)
+        return Cause(COST_GROWS, value, GROWN_ALONE, route=route, facts=times)
     if is_idle(of):
         return None
     loaded = [r.application.routes[0] for r in of.records if r.application.routes]
@@ -320,9 +323,9 @@ def find_cost_grows(of: Figures) -> Cause | None:
 def _find_later_times(of: Figures) -> AloneTimes | None:
     """Return the times of a request alone before and after a load, if it then takes far longer."""
     after_s = median([record.baseline.alone_after_s for record in of.records])
-    if after_s is None or not of.alone_s or after_s - of.alone_s < LONGER_S:
+    if after_s is None or not of.alone_s or after_s - of.alone_s < GROWN_ALONE_S:
         return None
-    return AloneTimes(of.alone_s, after_s) if after_s >= LATER * of.alone_s else None
+    return AloneTimes(of.alone_s, after_s) if after_s >= GROWN_ALONE * of.alone_s else None
 
 
 def find_thread_contention(of: Figures) -> Cause | None:

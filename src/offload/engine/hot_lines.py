@@ -6,6 +6,7 @@ A sample belongs to the innermost of them, and the frames around it tell what ca
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ LEAST = 0.02  # share of a line in the result; a guess
 FEW = 0.25  # share of each line of threads, below which tasks that await come first; a guess
 OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
 OFTEN = 0.15  # part of a line's time in which it holds the GIL or computes; a guess
+TRACED_SHARE = 0.5  # of a leak that a trace must see, to know its lines; a guess
 LONG = 0.5  # share of the time in which it holds the GIL, while many threads wait; a guess
 
 
@@ -406,25 +408,24 @@ def shortened(file: str, folder: Path | None) -> str:
     return file
 
 
-def read_kept_lines(reports: Iterable[Mapping[str, Any]], least_mib: float) -> tuple[HotLine, ...]:
-    """Return the lines that processes reported to keep memory, the largest share first.
-
-    There are none if less than `least_mib` was seen to stay: the rest is not Python's, and may be
-    what grows. Raise ValueError for a report that is none.
-    """
-    found: list[HotLine] = []
-    total_mib = 0.0
-    for each in reports:
-        kept = dataclass_from(KeptMemory, each)
-        total_mib += kept.mib
-        found += kept.lines
-    lines = sorted(found, key=lambda each: -each.share)
-    return tuple(lines[:MOST]) if total_mib >= least_mib else ()
-
-
 @dataclass(frozen=True)
 class KeptMemory:
     """The memory in MiB that was traced and stays in use in a process, and its lines."""
 
     mib: float
     lines: tuple[HotLine, ...]
+
+
+def read_kept_lines(
+    reports: Iterable[Mapping[str, Any]], leaked_mib: float = 0.0
+) -> tuple[HotLine, ...]:
+    """Return the lines that processes reported to keep memory, the largest share first.
+
+    There are none if most of a leak of `leaked_mib` was not seen: it is not Python's. Raise
+    ValueError for a report that is none.
+    """
+    found = [dataclass_from(KeptMemory, each) for each in reports]
+    if math.fsum(each.mib for each in found) < TRACED_SHARE * leaked_mib:
+        return ()
+    lines = sorted((line for each in found for line in each.lines), key=lambda line: -line.share)
+    return tuple(lines[:MOST])

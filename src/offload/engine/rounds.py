@@ -42,7 +42,7 @@ from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 FAILS_5XX = "5xx"  # as load tools count it
-AFTER = 20  # requests after a load: their CPU time is counted in ticks of 10 ms
+REQUESTS_AFTER = 20  # sent alone after a load: their CPU time is counted in ticks of 10 ms
 READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
 LEFTOVER_S = 15.0  # s until calls that go on after a load are given up; a guess
 IDLE_CORES, IDLE_EVERY_S = 0.5, 0.03  # a server that uses less is idle; three ticks of the clock
@@ -177,7 +177,7 @@ class ReadyServer:
             tree = ProcessTree(self.started.running.process.pid)
             before_s = tree.cpu_s()
             found = workload.send_first_requests(
-                self.url, AFTER, self.started.request, timeout_s=workload.LATER_S
+                self.url, REQUESTS_AFTER, self.started.request, timeout_s=workload.LATER_S
             )
             after_s = tree.cpu_s()
         except UserError:  # such as one that the load has exhausted

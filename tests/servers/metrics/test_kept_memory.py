@@ -82,8 +82,8 @@ def test_a_trace_of_the_application_itself_does_not_count(tmp_path: Path) -> Non
 def test_lines_are_unknown_if_hardly_anything_of_a_leak_was_seen() -> None:
     line = {"function": "f", "file": "a.py", "line": 7, "share": 0.9, "doing": KEEPS}
     reports = [{"mib": 3.0, "lines": [line]}, {"mib": 2.0, "lines": [{**line, "share": 0.95}]}]
-    first, second = read_kept_lines(reports, least_mib=5.0)
+    first, second = read_kept_lines(reports, leaked_mib=10.0)
     assert (first.share, second.share) == (0.95, 0.9)
-    assert read_kept_lines(reports, least_mib=5.1) == ()
+    assert read_kept_lines(reports, leaked_mib=10.2) == ()
     with pytest.raises(ValueError, match="mib"):
-        read_kept_lines([{"lines": []}], least_mib=0.0)
+        read_kept_lines([{"lines": []}], leaked_mib=0.0)

@@ -36,7 +36,6 @@ from offload.units import seconds
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI", "tornado": "Tornado"}
 WARM_S, TRACE_S, TRACED_S = 1.0, 2.0, 5.0  # s of load before and in a trace, and with the start
 TRACED_USERS = 4  # traced code is slow
-TRACED_SHARE = 0.5  # of a leak that a trace must see, to know its lines; a guess
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
@@ -293,8 +292,7 @@ def _trace_memory(case: Case, running: server.Server, leak_mib: float) -> tuple[
     loads.run(load, "builtin")  # caches and buffers of threads
     switch(True)
     ran = loads.run(replace(load, seconds=TRACE_S), "builtin")
-    leaked_mib = leak_mib * (ran.result.figures.completed or 0)
-    return read_kept_lines(switch(False), TRACED_SHARE * leaked_mib)
+    return read_kept_lines(switch(False), leak_mib * (ran.result.figures.completed or 0))
 
 
 def is_probe(record: Record) -> bool:

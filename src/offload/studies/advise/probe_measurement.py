@@ -51,7 +51,7 @@ MOST_THREADS = 64
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 LEAST_LEAK_MIB = 0.1  # growth per call from which a smaller growth may be a leak; a guess
 LARGE_MIB = 256.0  # growth that is not measured again: it would use up the memory
-TRACED, TRACED_SHARE = 15.0, 0.5  # times as long under a trace; share of a leak that it sees
+TRACED = 15.0  # times as long as without a trace
 CONFIRMED = 2  # measurements in which a leak must go on
 STEADY = 0.5  # share of the growth per call that goes on if it is a leak; a guess
 LOADED_S = 20.0  # s of load of one server in a race
@@ -241,7 +241,7 @@ def _kept(child: CallingProcess, call: Call, leak_mib: float) -> tuple[HotLine, 
     if TRACED * call.wall_s > ALONE_MARGIN_S:
         return ()
     found = request(child, KEPT, 1, KEPT_S, ALONE_MARGIN_S)
-    return read_kept_lines([found], TRACED_SHARE * leak_mib * found["done"])
+    return read_kept_lines([found], leak_mib * found["done"])
 
 
 def _check_leak(
