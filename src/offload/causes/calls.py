@@ -17,6 +17,7 @@ from offload.units import counted, percent
 HOPS = 10  # for each request
 HOP_S = 100e-6  # s of CPU for a hop; on Python 3.11: 50 us, 140 us beside others or by asgiref
 HOPS_SHARE = 1 / 3  # of the CPU time of a request
+LARGE = 32 * 1024  # bytes of a part of a body, from which a larger one gains little
 PARTS, PART_S = 200, 6e-6  # of a body; s of CPU for each: 6.4 us on uvicorn, 8.4 us on gunicorn
 PARTS_SHARE = 0.5  # of the CPU time of a request
 OPENED, OPENED_IDLE = 0.9, 1.8  # connections for each request; in an idle process
@@ -39,9 +40,13 @@ RETRIES = "retries"
 
 @dataclass(frozen=True)
 class Hops:
-    """What a request hands over to threads: its body has so many `parts`."""
+    """What a request hands over to threads: its body has so many `parts` of `part_bytes`.
+
+    None is unknown.
+    """
 
     parts: float
+    part_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,9 @@ def find_thread_hops(of: Figures) -> Cause | None:
     users = of.records[-1].case.users
     if hops < HOPS or not is_much or of.alone_s > users * hops * HOP_S:
         return None
-    return Cause(THREAD_HOPS, round(hops, 1), HOPS, facts=Hops(round(parts, 1)))
+    body = of.records[-1].baseline.body_bytes
+    part_bytes = round(body / parts) if body is not None and parts else None
+    return Cause(THREAD_HOPS, round(hops, 1), HOPS, facts=Hops(round(parts, 1), part_bytes))
 
 
 def _count_hops(record: Record) -> tuple[float, float, float] | None:
@@ -235,7 +242,9 @@ def _describe_body_parts(cause: Cause, _: int) -> str:
 
 def _remedy_thread_hops(cause: Cause) -> str:
     if _many_parts(cause):
-        return "yield parts of 64 KiB, use an async generator, or return the body as a whole"
+        found = cause.facts.part_bytes if isinstance(cause.facts, Hops) else None
+        larger = "" if (found or 0) >= LARGE else "yield parts of 64 KiB, "
+        return f"{larger}use an async generator, or return the body as a whole"
     return "do the short calls in one thread call, or make them async def"
 
 

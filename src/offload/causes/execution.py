@@ -29,6 +29,7 @@ SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows withou
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
 OWN_GIL = 1 / 3  # share of the time in which own threads hold the GIL, and use a core when idle
+OWN_STALLS = 0.1  # the same, if they hold it for so long at a time that the event loop stalls
 OWN_FULL = 0.75  # utilisation of the GIL then: such threads also hold it for long at a time
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
@@ -123,16 +124,24 @@ def find_loop_stalls(of: Figures) -> Cause | None:
     A line of the user that occupies the loop must be seen, and if it is of a request, one request
     must have blocked the loop for long.
     """
-    if not of.has_loop or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
+    lag_s = _find_long_lag_s(of)
+    if lag_s is None or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
         return None
-    lag_s = (median([record.tasks.loop_lag_p99_ms for record in of.records]) or 0.0) / 1000
-    if lag_s < max(STALL_S, STALL_RATIO * (of.loop_lag_s or 0.0)) or _is_lag_explained(of, lag_s):
+    if lag_s < STALL_RATIO * (of.loop_lag_s or 0.0):
         return None
     longest = [route.longest_s or 0.0 for r in of.records for route in r.application.routes]
     line = _blocking_line(of)
     if line is None or (line.context in OF_REQUEST and max(longest, default=0.0) < BLOCKED_S):
         return None
     return Cause(LOOP_STALLS, lag_s, STALL_S, line=line)
+
+
+def _find_long_lag_s(of: Figures) -> float | None:
+    """Return the 99th percentile of the loop's lag if it is long, and not explained; else None."""
+    lag_s = (median([record.tasks.loop_lag_p99_ms for record in of.records]) or 0.0) / 1000
+    if not of.has_loop or lag_s < STALL_S:
+        return None
+    return None if _is_lag_explained(of, lag_s) else lag_s
 
 
 def _is_lag_explained(of: Figures, lag_s: float) -> bool:
@@ -228,17 +237,24 @@ def find_gil_saturated(of: Figures) -> Cause | None:
 
 
 def find_background_gil(of: Figures) -> Cause | None:
-    """Threads that the application started itself hold the GIL, for which requests wait."""
+    """Threads that the application started itself hold the GIL, for which requests wait.
+
+    They use a core without requests, too, which else give them their work; or they hold it for so
+    long at a time that the event loop stalls.
+    """
     held = [line for line in of.background if line.doing == HOLDS]
     share, used = math.fsum(line.share for line in held), of.signs.gil_utilisation
-    idle = median([record.baseline.idle_cores for record in of.records])
-    if (idle or 0.0) / of.processes < OWN_GIL:  # requests give them their work
-        return None
-    if of.gil_enabled is False or used is None or used < OWN_FULL or share < OWN_GIL:
+    if of.gil_enabled is False or used is None or share < OWN_STALLS:
         return None
     if of.hottest is not None and of.hottest.doing == HOLDS and of.hottest.share > share:
         return None
-    return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), OWN_GIL, line=held[0])
+    idle = median([record.baseline.idle_cores for record in of.records]) or 0.0
+    is_busy = share >= OWN_GIL and used >= OWN_FULL and idle / of.processes >= OWN_GIL
+    is_stalling = _find_long_lag_s(of) is not None and _blocking_line(of) is None
+    if not is_busy and not is_stalling:
+        return None
+    least = OWN_GIL if is_busy else OWN_STALLS
+    return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), least, line=held[0])
 
 
 def is_gil_unknown(of: Figures) -> bool:
@@ -511,8 +527,8 @@ RULES = (
         BACKGROUND_GIL,
         find_background_gil,
         _describe_background_gil,
-        "let them wait between two runs, or run them in a process of their own, not in each "
-        "serving process",
+        "let them do less at a time and wait in between, or run them in a process of their own, "
+        "not in each serving process",
         is_symptom_of=STOPPED,
     ),
     Rule(

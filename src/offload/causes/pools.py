@@ -32,6 +32,8 @@ from offload.units import counted, percent
 POOL_FULL = 0.5  # share of the time in which all of a pool is in use
 HELD = 0.9  # the same for a pool or a lock whose waiting calls cannot be counted
 WAITING = 0.1  # calls that wait for a pool, for each request in the application
+MORE = 0.25  # the same, for each part of the pool: a larger one carries at most so much more
+UNAWAITED = 2.0  # calls of a growing backlog for each request: at most one of each waits for them
 WAITING_QUEUE = 0.5  # the same for a queue: one that feeds a background task is empty, too
 MOST_QUEUED = 1.05  # items of such a queue for each request: the means differ a little
 DELAYED = 1.2  # times as long as alone: else nobody waits for the calls in the pool
@@ -43,6 +45,7 @@ NEAR = 0.85  # share of what CPU, users and workers allow: then nothing else lim
 LEAST_IDLE = 0.2  # share of the CPU: with less, a larger pool carries hardly more
 
 DEFAULT_EXECUTOR = "default_executor"
+BACKLOG_GROWS = "backlog_grows"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 LOCKS = ("asyncio.Lock", "threading.Lock")
 QUEUES = ("queue.Queue", "asyncio.Queue")
@@ -55,7 +58,7 @@ REMEDIES: dict[str | None, str] = {  # by the name of a pool
     CLIENT_OF_TORNADO: "raise its number before the first client exists: "
     "AsyncHTTPClient.configure(None, max_clients=100)",
 }
-UNITS = {THREADS: "thread", PROCESSES: "process"}
+UNITS = {DEFAULT: "thread", THREADS: "thread", PROCESSES: "process"}
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,17 @@ def _least_queued(queue: PoolUse) -> float:
     return max(1.0, WAITING_QUEUE * (queue.inside or 0.0))
 
 
+def find_backlog_grows(of: Figures) -> Cause | None:
+    """Requests hand over calls faster than a pool ends them, and do not wait for all of them."""
+    for pool in of.records[-1].application.threads.pools if of.records else ():
+        is_queue = pool.kind in QUEUES
+        waiting, least = pool.queued if is_queue else pool.waiting, max(1.0, pool.inside or 0.0)
+        is_kind = is_queue or pool.kind in EXECUTORS
+        if is_kind and pool.grows and (waiting or 0.0) >= UNAWAITED * least:
+            return Cause(BACKLOG_GROWS, waiting, UNAWAITED * least, limit=pool.limit, facts=pool)
+    return None
+
+
 def mark_shared(cause: Cause, one: float, rates: Mapping[int, float]) -> Cause:
     """Return a cause with the fact that what requests wait for is shared, if rates show that.
 
@@ -227,7 +241,8 @@ def _is_waited_for(pool: PoolUse) -> bool:
     if pool.waiting is None:
         return full >= HELD and (pool.idle_full or 0.0) < POOL_FULL
     least = WAITING_QUEUE if pool.kind in QUEUES else WAITING
-    return pool.waiting - (pool.idle_waiting or 0.0) >= least * (pool.inside or 0.0)
+    waiting = pool.waiting - (pool.idle_waiting or 0.0)
+    return waiting >= max(least * (pool.inside or 0.0), MORE * (pool.limit or 0))
 
 
 def _is_kept_full(pool: PoolUse, of: Figures) -> bool:
@@ -303,14 +318,18 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
             f"as long as alone{_place(cause)}{_also_full(cause)}"
         )
     name = "" if pool.name is None else f"{escaped(pool.name)}, "
-    article = "an" if pool.kind[0] in "aeiou" else "a"
     share = percent(cause.value or 0.0)
     if pool.kind in LOCKS:
-        return f"requests wait for {name}{article} {pool.kind}: it is held for {share} of the time"
+        lock = f"{name}{_with_article(pool.kind)}"
+        return f"requests wait for {lock}: it is held for {share} of the time"
     unit = UNITS.get(pool.kind)
     size = str(pool.limit) if unit is None else counted(pool.limit or 0, unit)
-    what = f"{name}{article} {pool.kind} of {size}"
+    what = f"{name}{_with_article(pool.kind)} of {size}"
     return f"requests wait for {what}: all are in use for {share} of the time{_waiting(cause)}"
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _describe_backlog(backlog: Backlog) -> str:
@@ -320,6 +339,17 @@ def _describe_backlog(backlog: Backlog) -> str:
     name = queue.kind if queue.name is None else f"{escaped(queue.name)} ({queue.kind})"
     waiting = counted(round(queue.queued or 0.0), "item")
     return f"requests wait for {consumers} of {name}: {waiting} wait in it"
+
+
+def _describe_backlog_grows(cause: Cause, _: int) -> str:
+    pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("a queue")
+    kind = "asyncio's default executor" if pool.kind == DEFAULT else _with_article(pool.kind)
+    name = kind if pool.name is None else f"{escaped(pool.name)}, {kind}"
+    size = f" of {counted(pool.limit or 0, UNITS[pool.kind])}" if pool.kind in UNITS else ""
+    return (
+        f"calls come faster than they end in {name}{size}: {cause.value or 0.0:,.0f} wait on "
+        f"average, and ever more, while {pool.inside or 0.0:.0f} requests are inside"
+    )
 
 
 def _place(cause: Cause) -> str:
@@ -354,6 +384,10 @@ def _waiting(cause: Cause) -> str:
     return f", and {counted(round(waiting or 0), 'call')} wait for one" if several else ""
 
 
+REMEDY_OF_BACKLOG = (
+    "let requests wait for these calls, or refuse some if many wait; cancel those that nobody "
+    "waits for any more; make each faster, or start more threads for them"
+)
 STOPPED = execution.STOPPED | {OWN_POOL_WAIT, SLOTS_KEPT, STUCK_THREADS}
 RULES = (
     Rule(
@@ -371,6 +405,14 @@ RULES = (
         _describe_waits_elsewhere,
         _remedy_waits_elsewhere,
         is_per_process=True,
-        is_symptom_of=STOPPED | {DEFAULT_EXECUTOR, THREAD_HOPS},
+        is_symptom_of=STOPPED | {DEFAULT_EXECUTOR, THREAD_HOPS, BACKLOG_GROWS},
+    ),
+    Rule(
+        BACKLOG_GROWS,
+        find_backlog_grows,
+        _describe_backlog_grows,
+        REMEDY_OF_BACKLOG,
+        is_per_process=True,
+        is_symptom_of=STOPPED,
     ),
 )

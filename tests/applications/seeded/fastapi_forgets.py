@@ -1,4 +1,4 @@
-"""FastAPI: an executor is always full of calls for which no request waits. Seeded: nothing."""
+"""FastAPI: calls come faster than the threads of a pool end them. Seeded: backlog_grows."""
 
 import asyncio
 import time

@@ -23,7 +23,7 @@ from offload.causes.figures import figures
 from offload.causes.rules import Cause
 from offload.engine import hot_lines
 from offload.engine.application import Collector, HotLine, Steps, Who
-from offload.engine.hot_lines import AWAITS, BLOCKS
+from offload.engine.hot_lines import AWAITS, BLOCKS, HOLDS
 from offload.engine.record import ClientPorts
 from tests.bench.analysis.test_pool_causes import causes, kinds, record
 
@@ -46,6 +46,9 @@ def test_many_hops_are_named_with_the_parts_of_the_body() -> None:
     said = diagnosis.sentence(cause, 25)
     assert "hands over to a thread 1,000 times: its body has 1,000 parts" in said
     assert "parts of 64 KiB" in said
+    for part_bytes, is_small in ((32_767, True), (32_768, False)):
+        [cause] = causes(**HOPS, body_bytes=1000 * part_bytes)
+        assert ("parts of 64 KiB" in diagnosis.sentence(cause, 25)) is is_small
     [cause] = causes(**HOPS | {"steps": Steps(parts=1.0)})
     assert "its body" not in diagnosis.sentence(cause, 25)
 
@@ -250,6 +253,31 @@ def test_a_loop_that_is_blocked_now_and_then_is_named_with_the_line() -> None:
     # The requests of 25 users may arrive together.
     assert late(run_s=0.003) is None
     assert late(cpu_ms_per_request=3.0) is None
+
+
+OWN = HotLine("take_snapshot", "board.py", 36, 0.5, HOLDS, "thread")
+
+
+def background(*lines: HotLine, others: float = 0.0, **values: Any) -> Cause | None:
+    late = {"loop_lag_p50_ms": 51.0, "loop_lag_p99_ms": 400.0, "gil_utilisation": 0.7}
+    found = figures([replace(record(**LATE | late | values), who=Who(lines))])
+    assert found is not None
+    ceiling = Ceiling(102.0, USERS, 0.98, 1.0, others)
+    return execution.find_background_gil(replace(found, ceiling=ceiling))
+
+
+def test_own_threads_that_hold_the_gil_for_long_at_a_time_are_named() -> None:
+    cause = background(OWN)
+    assert cause is not None
+    assert (cause.kind, cause.value, cause.line) == (execution.BACKGROUND_GIL, 0.5, OWN)
+    assert background(replace(OWN, share=0.1)) is not None
+    assert background(replace(OWN, share=0.09)) is None
+    assert background(OWN, loop_lag_p99_ms=49.0) is None
+    assert background(OWN, run_s=0.01) is None  # 25 requests that arrive together
+    assert background(OWN, others=0.2) is None
+    assert background(OWN, replace(RECOMPUTES, share=0.04)) is None  # it blocks the loop
+    route = HotLine("quote", "board.py", 80, 0.6, HOLDS, "route")
+    assert background(OWN, route) is None
 
 
 @pytest.mark.parametrize(("longest_s", "is_named"), [(0.03, True), (0.001, False), (None, False)])

@@ -15,7 +15,7 @@ from offload.causes.execution import (
     Blocks,
 )
 from offload.causes.gains import Gain
-from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE
+from offload.causes.pools import BACKLOG_GROWS, DEFAULT_EXECUTOR, WAITS_ELSEWHERE
 from offload.causes.rules import Cause
 from offload.engine.application import (
     Application,
@@ -138,6 +138,33 @@ def test_without_a_known_pool_the_number_is_that_of_littles_law() -> None:
 def test_a_pool_that_looks_like_the_limit_is_not_named(pool: PoolUse) -> None:
     [cause] = causes(pool)
     assert (cause.kind, cause.facts) == (WAITS_ELSEWHERE, None)
+
+
+@pytest.mark.parametrize(("waiting", "is_named"), [(2.8, True), (2.7, False)])
+def test_a_pool_is_named_only_if_a_larger_one_may_carry_a_quarter_more(
+    waiting: float, is_named: bool
+) -> None:
+    pool = replace(POOL, limit=11, waiting=waiting)
+    assert [cause.facts for cause in causes(pool)] == [pool if is_named else None]
+
+
+def test_calls_that_come_faster_than_they_end_and_nobody_waits_for_are_named() -> None:
+    pool = replace(POOL, grows=True, waiting=50.0)
+    [cause] = causes(pool)
+    assert (cause.kind, cause.value, cause.facts) == (BACKLOG_GROWS, 50.0, pool)
+    assert diagnosis.clause(cause, 25) == (
+        "calls come faster than they end in shop.PRINTERS, a ThreadPoolExecutor of 6 threads: 50 "
+        "wait on average, and ever more, while 25 requests are inside"
+    )
+    own = replace(pool, kind="default executor", name=None)
+    assert "in asyncio's default executor of 6 threads" in diagnosis.clause(causes(own)[0], 25)
+    queue = PoolUse("queue.Queue", "shop.JOBS", None, 0.0, 0.0, 25.0, grows=True, queued=900.0)
+    assert "in shop.JOBS, a queue.Queue: 900 wait" in diagnosis.clause(causes(queue)[0], 25)
+    few = replace(pool, waiting=49.0)  # a request may have made two calls
+    shrinks = replace(pool, waiting=500.0, grows=False)
+    semaphore = replace(pool, kind="asyncio.Semaphore")
+    for other in (few, shrinks, semaphore, replace(queue, queued=49.0)):
+        assert BACKLOG_GROWS not in kinds(other)
 
 
 def test_a_pool_that_calls_of_others_keep_full_is_named_though_one_request_waits_as_long() -> None:

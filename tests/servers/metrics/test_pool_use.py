@@ -76,6 +76,33 @@ def test_an_executor_is_found_by_its_threads_and_named_by_its_variable(module: M
     assert sample() == []
 
 
+@pytest.mark.parametrize(("each_time", "grows"), [(5, True), (0, False)])
+def test_calls_that_come_faster_than_they_end_make_a_pool_or_a_queue_grow(
+    module: ModuleType, each_time: int, grows: bool
+) -> None:
+    module.PRINTERS = ThreadPoolExecutor(1)  # type: ignore[attr-defined]
+    module.JOBS = jobs = queue.Queue()  # type: ignore[attr-defined]
+    ends = threading.Event()
+    for _ in range(9):
+        module.PRINTERS.submit(ends.wait, 20)
+    sample(0)  # no request is inside: the items of the queue are calls, not its free parts
+    started = time.monotonic()
+    jobs.put(None)
+    for _ in range(12):
+        time.sleep(pool_use.INTERVAL)
+        for _ in range(each_time):
+            module.PRINTERS.submit(ends.wait, 20)
+            jobs.put(None)
+        pool_use.sample(2)
+    found = pool_use.between(started, time.monotonic())
+    ends.set()
+    module.PRINTERS.shutdown(cancel_futures=True)
+    assert found is not None
+    assert {each["name"]: each["grows"] for each in found} == dict.fromkeys(
+        ("shop.PRINTERS", "shop.JOBS"), grows
+    )
+
+
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_the_default_executor_of_a_loop_has_a_title_of_its_own(
     module: ModuleType, loop: str

@@ -36,7 +36,9 @@ DEEPEST = 7  # attributes and items inside each other: app.router.routes[0].endp
 MOST_ITEMS = 64  # of a container
 MOST_REPORTED = 5
 MOST_IDLE = 500  # samples while no request is inside: the last 5 s of this time
-GROWTH = 2.0  # times as many wait in the last third of a window; a guess
+# In the last third of a window so many times as many wait as in the first, or so many more for each
+# request inside; guesses.
+GROWTH, MORE_EACH = 2.0, 2.0
 DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
 LOCK = type(threading.Lock())  # libraries have many: only those of the user count
 OWN_FILE = re.compile(r"_own_(.+)_[0-9a-f]{12}")  # the module of a file: tasks/_user_module.py
@@ -441,15 +443,16 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
 
     `full` is the share of samples in which all of a pool was in use, `waiting` the mean number of
     calls that waited for it, `inside` that of requests in the application. `grows`: far more waited
-    in the last third of the window than in the first. `dns` is the share of its threads that
-    resolved host names, `queued` the mean number of items of a queue. `idle_full`, `idle_waiting`
-    and `idle_queued` are those of the last time in which no request was inside.
+    in the last third of the window than in the first, or were in the queue. `dns` is the share of
+    its threads that resolved host names, `queued` the mean number of items of a queue. `idle_full`,
+    `idle_waiting` and `idle_queued` are those of the last time in which no request was inside.
     """
     passed, full = _passed.between(start, end), _full.between(start, end)
     if not passed or full is None:
         return None
     resolving = _resolving.between(start, end) or []
     items = [row for row in _queued.between(start, end) or [] if _waits(_pools[int(row[1])])]
+    inside = _mean([row[1] for row in passed], len(passed))
     found = []
     for number in {int(row[1]) for row in (*full, *items)}:
         own = [row for row in full if row[1] == number]
@@ -461,8 +464,8 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
                 "limit": int(own[-1][2]) if own else None,
                 "full": round(len(own) / len(passed), 4),
                 "waiting": _mean([row[3] for row in own], len(passed)),
-                "inside": _mean([row[1] for row in passed], len(passed)),
-                "grows": _grows([row[3] for row in own]),
+                "inside": inside,
+                "grows": _grows([row[3] for row in own], inside) or _grows(queued, inside),
                 "dns": _mean(shares, len(shares)),
                 "queued": _mean(queued, len(passed)),
                 **_pools[number].idle,
@@ -494,8 +497,10 @@ def _mean(values: list[float], count: int) -> float | None:
     return None if not count or math.isnan(total) else round(total / count, 3)
 
 
-def _grows(waiting: list[float]) -> bool:
+def _grows(waiting: list[float], inside: float | None) -> bool:
     third = len(waiting) // 3
     if third < 3 or math.isnan(waiting[-1]):
         return False
-    return sum(waiting[-third:]) > GROWTH * sum(waiting[:third]) + third
+    first, last = math.fsum(waiting[:third]) / third, math.fsum(waiting[-third:]) / third
+    more_each = (last - first) / max(1.0, inside or 0.0)
+    return last > GROWTH * first + 1 or more_each > MORE_EACH

@@ -54,7 +54,7 @@ SLOW = 0.6  # share of the best rate in the first round, below which a set-up le
 NEIGHBOURS = 2
 # Switches of causes are measured in rounds of a block of their own, with new servers.
 SWITCH_DESIGN = WindowDesign(beside_s=1.2, reads_idle=True)
-SWITCH_ROUNDS, SWITCH_S = 3, 30.0  # rounds, and their usual time in s
+SWITCH_ROUNDS, SWITCH_S = 3, 5.0  # rounds, and the usual time in s of a server in one
 ROUND_CALLS = 6.0  # calls one after another that the measurement of a slow set-up takes
 ROUND_CYCLES = 2.5  # or so many cycles, with its warm-up and its last responses: users / rate
 # So many, or MOST_S, if a process serves one call after another: connections are uneven.
@@ -148,9 +148,9 @@ class Race:
             return
         index = records[-1].trial.case_index or 0
         name, how = self.cases[index].name, " and ".join(changed.values())
-        slow_s = (1 + len(changed)) * ROUND_CALLS * (records[-1].baseline.alone_s or 0.0)
-        longest_s = max(SWITCH_S, SWITCH_ROUNDS * slow_s)
-        self.report(f"{name} without and with {how}: about {longest_s:.0f} s")
+        round_s = (1 + len(changed)) * _switch_s(records[-1])
+        rounds = max(FEWEST, min(SWITCH_ROUNDS, math.ceil(LONGEST_SWITCH_S / round_s)))
+        self.report(f"{name} without and with {how}: about {rounds * round_s:.0f} s")
         self._measure_in_pairs([index, *changed], None)
 
     def _measure_in_pairs(self, case_indexes: Sequence[int], upstream: Upstream | None) -> None:
@@ -598,6 +598,13 @@ class Race:
             seed=self.seed,
             quick=True,
         )
+
+
+def _switch_s(record: Record) -> float:
+    """Return how long a server as that of a record takes in a round of remedies, in s."""
+    alone_s, start_s = record.baseline.alone_s or 0.0, record.trial.phases.get("start", 0.0)
+    cycle_s = record.case.users / record.result.rate if record.result.rate else 0.0
+    return max(SWITCH_S, start_s + max(ROUND_CALLS * alone_s, ROUND_CYCLES * cycle_s))
 
 
 def typical_seeds(arrivals: Sequence[Arrivals], capacity: float, seed: int) -> list[int]:
