@@ -52,9 +52,9 @@ class PoolUse:
     `kind` is its class, `name` its variable. `full` is the share of samples in which all of its
     `limit` parts were in use, `waiting` the mean number of calls that waited for one, and `inside`
     that of requests in the application. `grows`: far more calls waited, or items of a queue, at the
-    end of the window than at its start. `dns` is the share of its busy threads that resolved host names;
-    `shares_dns`: the event loop resolves host names in it, too. `queued` is the mean number of
-    items of a queue. `idle_full`, `idle_waiting` and `idle_queued` are the same means while no
+    end of the window than at its start. `dns` is the share of its busy threads that resolved host
+    names; `shares_dns`: the event loop resolves host names in it, too. `queued` is the mean number
+    of items of a queue. `idle_full`, `idle_waiting` and `idle_queued` are the same means while no
     request was inside: the use by background tasks, and the consumers of a queue that wait. The
     values are those of the process with the highest `full`. If only calls waited for the consumers
     of a queue, `full` is 0, and `limit` is None.
