@@ -10,7 +10,13 @@ import pytest
 
 from offload.causes import diagnosis
 from offload.causes.execution import COST_GROWS
-from offload.causes.failures import OWN_POOL_WAIT, OWN_SERVER_CALL, SLOTS_KEPT, STUCK_THREADS
+from offload.causes.failures import (
+    OWN_POOL_WAIT,
+    OWN_SERVER_CALL,
+    SLOTS_KEPT,
+    STUCK_THREADS,
+    import_starts,
+)
 from offload.engine import workload
 from offload.engine.calling_process import find_application
 from offload.engine.record import Record
@@ -162,7 +168,7 @@ def test_an_import_that_does_not_end_is_reported_soon_with_its_line(
 
 
 @pytest.mark.server
-def test_what_an_import_starts_is_reported_with_its_line_but_threads_are_harmless(
+def test_what_an_import_starts_is_reported_with_its_line(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "shop.py").write_text(
@@ -176,3 +182,16 @@ def test_what_an_import_starts_is_reported_with_its_line_but_threads_are_harmles
     known = [(each.what, each.count, each.file, each.line) for each in found]
     assert known == [("server", 1, "shop.py", 3), ("process", 2, "shop.py", 4)]
     assert len(found[0].ports) == 1
+
+
+@pytest.mark.server
+def test_threads_that_an_import_starts_are_reported_but_not_as_a_cause(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "import threading, time\n"
+        "def app(environ, start): ...\n"
+        "for _ in range(2):\n"
+        "    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    [found] = find_application("app=shop:app", path=str(tmp_path)).started
+    assert (found.what, found.count, found.file, found.line) == ("thread", 2, "shop.py", 4)
+    assert import_starts([found]) == []

@@ -236,7 +236,7 @@ def find_requests_fail(of: Figures) -> Cause | None:
 
 
 def import_starts(started: Iterable[Started]) -> list[Cause]:
-    """Return a cause for each thing that the import of an application has started."""
+    """Return a cause for each server and each process that an import has started."""
     return [
         Cause(
             IMPORT_STARTS,
@@ -246,6 +246,7 @@ def import_starts(started: Iterable[Started]) -> list[Cause]:
             line=HotLine(each.function, each.file, each.line, 1.0, WAITS),
         )
         for each in started
+        if not each.is_thread
     ]
 
 

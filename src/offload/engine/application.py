@@ -200,7 +200,7 @@ class Stall:
 class Started:
     """What the import of an application has started, and the user's line that does so.
 
-    `what` is "server", which listens on `ports`, or "process"; there are `count` of them.
+    `what` is "server", which listens on `ports`, "process" or "thread"; there are `count` of them.
     """
 
     what: str
@@ -209,6 +209,11 @@ class Started:
     file: str
     line: int
     ports: tuple[int, ...] = ()
+
+    @property
+    def is_thread(self) -> bool:
+        """Whether it is in the process itself, which does no harm unless it keeps the GIL."""
+        return self.what == "thread"
 
 
 @dataclass(frozen=True)

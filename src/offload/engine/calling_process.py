@@ -242,7 +242,7 @@ class ImportedApplication:
     """The kinds of an application, and its name in its module (None for Django settings).
 
     With `has_tokens` its `def` endpoints run in anyio's threads, as those of Starlette do.
-    `started` are the servers and processes that its import started.
+    `started` are the servers, processes or threads that its import started.
     """
 
     kinds: tuple[str, ...]
@@ -306,6 +306,8 @@ def check_imports(cases: Iterable[Case]) -> None:
     for work, python, path in sorted(own, key=str):
         if catalog.is_application(work):
             for each in find_application(work, python, path).started:
+                if each.is_thread:
+                    continue
                 what = "a server" if each.ports else f"{each.count} processes"
                 place = f"{each.file}:{each.line}"
                 journal.warn_once(f"importing {work} starts {what} ({place}) in each process")

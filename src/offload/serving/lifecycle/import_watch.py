@@ -25,7 +25,8 @@ SERVES_S = 1.0  # s at one line while a port is listened on, from which it runs 
 WAITS_S = 8.0  # s at one line without CPU time: less than what a server may take to start
 IDLE = 0.1  # share of a core, below which an import waits; a guess
 GUARD = "put it below `if __name__ == '__main__':`"
-SERVER, PROCESS = "server", "process"
+SERVER, PROCESS, THREAD = "server", "process", "thread"
+OWN_NAME = "offload-import"  # of the thread that watches an import
 EVENTS = {  # of sys.addaudithook
     "socket.bind": SERVER,
     "os.fork": PROCESS,
@@ -43,8 +44,8 @@ def watched(where: str, fail: Fail) -> Iterator[None]:
     """Call `fail` and end this process if an import in the main thread does not end."""
     ended = threading.Event()
     importing = threading.get_ident()
-    thread = threading.Thread(target=_watch, args=(where, fail, importing, ended), daemon=True)
-    thread.start()
+    arguments = (where, fail, importing, ended)
+    threading.Thread(target=_watch, args=arguments, name=OWN_NAME, daemon=True).start()
     try:
         yield
     finally:
@@ -88,29 +89,46 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
 
 
 class Starts:
-    """Notes which lines of the user start servers and processes, until `end` is called."""
+    """Notes which lines of the user start servers, processes and threads, until `end` is called."""
 
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}  # the first of each kind
         self._is_active = True
         sys.addaudithook(self._note)  # it cannot be removed
+        self._start = threading.Thread.start  # Python 3.11 raises no event for a thread
+
+        def start(thread: threading.Thread) -> None:
+            self._add(THREAD)
+            self._start(thread)
+
+        threading.Thread.start = start  # type: ignore[assignment, method-assign]
 
     def _note(self, event: str, _: Any) -> None:
-        if not self._is_active or (what := EVENTS.get(event)) is None:
-            return
-        users = _users_frame(sys._getframe(1))
+        if self._is_active and (what := EVENTS.get(event)) is not None:
+            self._add(what)
+
+    def _add(self, what: str) -> None:
+        users = _users_frame(sys._getframe(2))
         if users is not None:
             self._places.setdefault(what, place_of(users.f_code, users.f_lineno))
 
     def end(self) -> list[dict[str, Any]]:
-        """Return the servers and the processes that still run, with the lines that start them."""
+        """Return what still runs, with the lines that start it: threads only without the others.
+
+        Servers and pools of processes have threads of their own.
+        """
         self._is_active = False
-        found = []
-        for what, numbers in ((SERVER, listening_ports()), (PROCESS, descendants())):
-            if numbers and (place := self._places.get(what)) is not None:
-                ports = numbers if what == SERVER else ()
-                values = dict(zip(("function", "file", "line"), place, strict=True))
-                found.append({"what": what, "count": len(numbers), "ports": ports, **values})
+        threading.Thread.start = self._start  # type: ignore[method-assign]
+        found: list[dict[str, Any]] = []
+        threads = [each for each in threading.enumerate()[1:] if each.name != OWN_NAME]
+        running = ((SERVER, listening_ports()), (PROCESS, descendants()), (THREAD, threads))
+        for what, running_ones in running:
+            place = self._places.get(what)
+            if not running_ones or place is None or (what == THREAD and found):
+                continue
+            ports = running_ones if what == SERVER else ()
+            values = dict(zip(("function", "file", "line"), place, strict=True))
+            found.append({"what": what, "count": len(running_ones), "ports": ports, **values})
         return found
 
 

@@ -31,7 +31,7 @@ from offload.studies.advise import costs, result
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import THREADS, Evidence, Setup, kind_of, rank
 from offload.suites import Case, Request
-from offload.units import seconds
+from offload.units import counted, seconds
 
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI", "tornado": "Tornado"}
 WARM_S, TRACE_S, TRACED_S = 1.0, 2.0, 5.0  # s of load before and in a trace, and with the start
@@ -63,7 +63,8 @@ class Application:
     lines of one process.
     `gains` are those of switches that were measured with one process, by kind of cause.
     `preload_causes` are why its import before the fork does harm, or saves little. `probe` is the
-    record of one process, and `advised` are those of the windows of the chosen set-up.
+    record of one process, and `advised` are those of the windows of the chosen set-up. `started` is
+    what the import starts.
     """
 
     kinds: tuple[str, ...]
@@ -81,6 +82,7 @@ class Application:
     probe: Record | None = None
     advised: tuple[Record, ...] = ()
     preload_causes: tuple[Cause, ...] = ()
+    started: tuple[Started, ...] = ()
 
     def title(self, case: Case) -> str:
         """Return its name and its request, for a headline."""
@@ -139,6 +141,9 @@ class Application:
             yield "Fix the cause first, then repeat: fewer processes will do."
         if self.worker is not None and self.worker.pss is not None:
             yield f"{self.worker.text}."
+        for each in self.started:
+            if each.is_thread:
+                yield f"{_describe_threads(each, best.setup.processes)}."
         for cause in self.preload_causes:
             yield f"With preload: {diagnosis.sentence(cause, self.users)}"
         if best.setup.processes > 1 and not catalog.find_server(best.setup.server).can_preload:
@@ -217,6 +222,7 @@ def describe(
         gains=gains,
         who=found.who,
         probe=found,
+        started=tuple(started),
     )
 
 
@@ -298,6 +304,15 @@ def _trace_memory(case: Case, running: server.Server, leak_mib: float) -> tuple[
 def is_probe(record: Record) -> bool:
     """Whether a record is of one process alone."""
     return record.trial.round == result.ALONE
+
+
+def _describe_threads(started: Started, processes: int) -> str:
+    """Return what the import starts in words: so many processes do the same so many times."""
+    place = escaped(f"{started.file}:{started.line}")
+    text = f"The import starts {counted(started.count, 'thread')} ({place})"
+    if processes == 1:
+        return text
+    return f"{text} in each of {processes} processes: work such as that of a scheduler is repeated"
 
 
 def _memory(records: Sequence[Record]) -> WorkerMemory | None:

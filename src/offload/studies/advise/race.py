@@ -321,9 +321,9 @@ class Race:
         phases = found[-1].trial.phases
         self._start_s = (phases.get("start", 0.0) + phases.get("stop", 0.0)) / len(cases)
         left_s = self._left_s
-        late = f"{-left_s:.0f} s over the announced time"
-        left = f"about {left_s:.0f} s left" if left_s > 0 else late
-        self.report(f"round {number}: {rates}; {left}")
+        late = f"; {-left_s:.0f} s over the announced time"
+        left = f"; about {left_s:.0f} s left" if left_s > 0 else late
+        self.report(f"round {number}: {rates}{'' if math.isinf(left_s) else left}")
 
     def _trial(self, number: int) -> Trial:
         return builder.new_trial(
