@@ -92,7 +92,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
     These are most of its threads in a load that fails as a whole, or any call that began while
     requests failed, and outlives them all. If no request fails, because timeouts are handled, they
     are a quarter of the threads, while requests wait for one. If so many calls wait for a slot that
-    requests keep, this is what the threads wait for.
+    requests keep, this is what the threads wait for. Threads that use all cores are only slow.
     """
     kept = find_slots_kept(of)
     wait = (kept.facts.waiting or 0.0) if kept and isinstance(kept.facts, PoolUse) else 0.0
@@ -100,7 +100,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
         return None
     for record in reversed((*of.records, *of.failed)):
         stall, alone_s = record.application.failing.stall, record.baseline.alone_s or 0.0
-        pools = () if stall is None else stall.pools
+        pools = () if stall is None or record.is_cpu_full else stall.pools
         for pool in sorted(pools, key=lambda pool: -(pool.stuck_s or 0.0)):
             age_s = pool.stuck_s or 0.0
             # The application's own threads may do something else than serve requests.

@@ -42,6 +42,7 @@ RESOLVES = 0.5  # share of busy threads that resolve host names
 WAITS = 0.5  # share of the time inside the application that is not CPU time
 SHARED, SEVERAL = 1.5, 4  # times the rate of one process, which so many would multiply
 NEAR = 0.85  # share of what CPU, users and workers allow: then nothing else limits the rate
+ON_DEMAND = 1.5  # requests that are served at once for each known part of a queue
 LEAST_IDLE = 0.2  # share of the CPU: with less, a larger pool carries hardly more
 
 DEFAULT_EXECUTOR = "default_executor"
@@ -118,7 +119,9 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
     """
     pool = find_limiting_pool(of)
     if pool is not None:
-        return None if pool.kind == DEFAULT else _cause(WAITS_ELSEWHERE, pool)
+        if pool.kind == DEFAULT:
+            return None
+        return replace(_cause(WAITS_ELSEWHERE, pool), limit=_count_parts(pool, of))
     if not _waits_while_idle(of):
         return None
     if (backlog := _find_backlog(of)) is not None:
@@ -193,6 +196,16 @@ def mark_shared(cause: Cause, one: float, rates: Mapping[int, float]) -> Cause:
 
 def _cause(kind: str, pool: PoolUse) -> Cause:
     return Cause(kind, pool.full, POOL_FULL, limit=pool.limit, facts=pool)
+
+
+def _count_parts(pool: PoolUse, of: Figures) -> int:
+    """Return the size of a pool; of a queue, the requests that are served at once if they are more.
+
+    A part of a queue is known once it is free: one that is filled on demand may have more.
+    """
+    limit = pool.limit or 0
+    at_once = round((of.rate or 0.0) * (of.alone_s or 0.0) / of.processes)  # Little's law
+    return at_once if pool.kind in QUEUES and at_once >= ON_DEMAND * limit else limit
 
 
 def find_limiting_pool(of: Figures) -> PoolUse | None:
@@ -325,6 +338,8 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
     unit = UNITS.get(pool.kind)
     size = str(pool.limit) if unit is None else counted(pool.limit or 0, unit)
     what = f"{name}{_with_article(pool.kind)} of {size}"
+    if cause.limit != pool.limit:
+        what = f"{what} or more (about {cause.limit} requests are served at once)"
     return f"requests wait for {what}: all are in use for {share} of the time{_waiting(cause)}"
 
 

@@ -299,6 +299,7 @@ class MemoryLimit:
 
 
 PORTS_USED = 0.9  # share of the ports, from which it takes the kernel long to find one; a guess
+CPU_FULL = 0.9  # share of the cores, from which threads that compute wait for each other; a guess
 
 
 @dataclass(frozen=True)
@@ -479,6 +480,12 @@ class Record:
             "response_p99_s": None if response.is_bound(response.p99_s) else response.p99_s,
             "memory_pss_mib": self.resources.memory.pss_mib,
         }[name]
+
+    @property
+    def is_cpu_full(self) -> bool:
+        """Whether the server used nearly all cores of the machine; False if that is unknown."""
+        cores = self.environment.get("cores")
+        return isinstance(cores, int) and (self.resources.cores_used or 0.0) >= CPU_FULL * cores
 
     @property
     def is_unavailable(self) -> bool:

@@ -98,6 +98,12 @@ def test_a_quarter_of_the_threads_that_the_user_started_must_have_outlived_their
     assert kinds(stalled(**pool(**own, outlived=1))) == [NO_PROGRESS]  # they may do something else
 
 
+def test_threads_that_use_all_cores_are_slow_and_not_stuck() -> None:
+    stuck = replace(stalled(**pool(stuck=4, stuck_s=5.0)), environment={"cores": 2})
+    assert kinds(changed(stuck, cores_used=1.79)) == [STUCK_THREADS]
+    assert kinds(changed(stuck, cores_used=1.8)) == [NO_PROGRESS]
+
+
 def test_failed_requests_alone_do_not_make_threads_stuck() -> None:
     failing = replace(stalled(**pool(stuck=0)), problem=None)
     assert kinds(failing) == []

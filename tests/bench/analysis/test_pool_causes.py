@@ -252,6 +252,19 @@ def test_a_queue_whose_items_wait_for_its_consumers_is_named_with_their_number()
         assert "items" not in diagnosis.clause(cause, 25)
 
 
+def test_a_queue_that_is_filled_on_demand_has_the_number_of_requests_that_are_served() -> None:
+    queue = PoolUse("asyncio.Queue", "shop.IDLE", 4, 1.0, 19.0, 25.0)
+    [cause] = causes(queue)  # 60/s of 0.1 s
+    assert cause.limit == 6
+    assert "an asyncio.Queue of 4 or more (about 6 requests are served at once): all" in (
+        diagnosis.clause(cause, 25)
+    )
+    for known in (replace(queue, limit=5), replace(queue, kind="asyncio.Semaphore")):
+        [cause] = causes(known)
+        assert (cause.limit, cause.facts) == (known.limit, known)
+        assert "or more" not in diagnosis.clause(cause, 25)
+
+
 def test_a_pool_of_processes_may_use_the_cpu() -> None:
     one = PoolUse("ProcessPoolExecutor", "shop.POOL", 1, 1.0, 20.0, 25.0)
     values = {"rate": 10.0, "cores_used": 1.0, "cpu_ms_per_request": 100.0}

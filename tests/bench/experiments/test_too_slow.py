@@ -13,8 +13,8 @@ from offload.engine.builder import retry_reasons
 from offload.engine.load_phase import LoadOutcome
 from offload.engine.plan import Block, Plan, Round, Sequential
 from offload.engine.record import WINDOW, Baseline, CaseFacts, Result
-from offload.engine.rounds import ReadyServer, StartedServer
-from offload.errors import LOAD, TOO_SLOW, Problem, RunError, TooSlowError
+from offload.engine.rounds import ReadyServer, StartedServer, collapses, few_users
+from offload.errors import LOAD, STALLED, TOO_SLOW, Problem, RunError, TooSlowError
 from offload.loads import Load
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -53,6 +53,30 @@ def test_users_wait_for_slots_if_their_number_is_known(
     assert workload.longest_alone_s(THREADS, reported) == pytest.approx(expected)
     if expected < math.inf:
         workload.check_timeout(THREADS, reported, expected)
+
+
+def test_a_load_that_all_cores_cannot_carry_is_repeated_with_few_users() -> None:
+    stalled = replace(
+        changed(
+            new_record(Case("threads", "slow"), "run"),
+            users=64,
+            alone_s=0.01,
+            cores_used=1.9,
+            completed=70,
+        ),
+        problem=Problem(STALLED, "ever fewer requests succeeded"),
+        environment={"cores": 2},
+    )
+    assert collapses(stalled)
+    assert few_users(stalled) == workload.MOST_FEW
+    assert few_users(replace(stalled, problem=None)) is None
+    for other in (
+        changed(stalled, cores_used=1.7),  # they wait for something else
+        changed(stalled, users=4),
+        changed(stalled, alone_s=1.0),  # 64 s of work
+    ):
+        assert not collapses(other)
+        assert few_users(other) is None
 
 
 @pytest.mark.server

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from offload import files
 from offload.causes import diagnosis, failures, who
-from offload.engine import host, journal, load_phase
+from offload.engine import host, journal, load_phase, rounds
 from offload.engine.application import HotLine, Started
 from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
@@ -220,7 +220,7 @@ def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Appl
             return _application(saved, race.cases, race.records)
         if few and few[0].result.rate:
             fails = any(map(diagnosis.is_failure, diagnosis.diagnose(few)))
-            if fails or race.question.users is not None:
+            if fails or rounds.collapses(record) or race.question.users is not None:
                 raise _too_slow(record, few[0])
             return _application(saved, race.cases, race.records)
         if record.problem is None or record.problem.kind in (LOAD, STALLED, FAILED_REQUEST):
@@ -270,8 +270,8 @@ def _too_slow(stalled: Record, few: Record) -> RunError:
     alone_s, users = stalled.baseline.alone_s or 0.0, few.case.users
     causes = [cause for cause in diagnosis.diagnose([few]) if cause.kind != diagnosis.NOTHING]
     what = (
-        f"a request takes {seconds(alone_s)} alone, and none of {stalled.case.users} users had a "
-        f"response: {counted(users, 'user')} had {few.result.rate or 0.0:.3g}/s"
+        f"a request takes {seconds(alone_s)} alone, and hardly any of {stalled.case.users} users "
+        f"had a response: {counted(users, 'user')} had {few.result.rate or 0.0:.3g}/s"
     )
     why = " ".join(diagnosis.sentence(cause, users) for cause in causes)
     if not why and few.who is not None and few.who.lines:
