@@ -12,7 +12,7 @@ from offload.causes.gains import Switch
 from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine
-from offload.engine.hot_lines import BLOCKS, HOLDS
+from offload.engine.hot_lines import BLOCKS, HOLDS, OWN_THREAD
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
@@ -29,8 +29,8 @@ SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows withou
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
 OWN_GIL = 1 / 3  # share of the time in which own threads hold the GIL, and use a core when idle
-OWN_STALLS = 0.1  # the same, if they hold it for so long at a time that the event loop stalls
 OWN_FULL = 0.75  # utilisation of the GIL then: such threads also hold it for long at a time
+OWN_STALLS = 0.1  # share of the time in which they hold the GIL, if the event loop is late for long
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
@@ -136,15 +136,18 @@ def find_loop_stalls(of: Figures) -> Cause | None:
     return Cause(LOOP_STALLS, lag_s, STALL_S, line=line)
 
 
-def _find_long_lag_s(of: Figures) -> float | None:
-    """Return the 99th percentile of the loop's lag if it is long, and not explained; else None."""
+def _find_long_lag_s(of: Figures, own_cores: float = 0.0) -> float | None:
+    """Return the 99th percentile of the loop's lag if it is long, and not explained; else None.
+
+    `own_cores` is the CPU use of the application's own threads: that of requests is without it.
+    """
     lag_s = (median([record.tasks.loop_lag_p99_ms for record in of.records]) or 0.0) / 1000
     if not of.has_loop or lag_s < STALL_S:
         return None
-    return None if _is_lag_explained(of, lag_s) else lag_s
+    return None if _is_lag_explained(of, lag_s, own_cores) else lag_s
 
 
-def _is_lag_explained(of: Figures, lag_s: float) -> bool:
+def _is_lag_explained(of: Figures, lag_s: float, own_cores: float) -> bool:
     """Whether something else may delay the loop: other programs, the collector, or all users.
 
     Requests that arrive together delay each other by at most the time of all of them on the loop.
@@ -156,7 +159,8 @@ def _is_lag_explained(of: Figures, lag_s: float) -> bool:
         return True
     users = of.records[-1].case.users / of.processes
     runs = [route.run_s or 0.0 for r in of.records for route in r.application.routes]
-    runs += [(r.resources.cpu_ms_per_request or 0.0) / 1000 for r in of.records]
+    own_s = own_cores * of.processes / of.rate if of.rate else 0.0
+    runs += [(r.resources.cpu_ms_per_request or 0.0) / 1000 - own_s for r in of.records]
     return lag_s < 2 * users * max(runs)
 
 
@@ -239,22 +243,30 @@ def find_gil_saturated(of: Figures) -> Cause | None:
 def find_background_gil(of: Figures) -> Cause | None:
     """Threads that the application started itself hold the GIL, for which requests wait.
 
-    They use a core without requests, too, which else give them their work; or they hold it for so
-    long at a time that the event loop stalls.
+    Either they also use a core without requests, so that requests do not give them their work; or
+    they hold it for so long at a time that the event loop stalls.
     """
     held = [line for line in of.background if line.doing == HOLDS]
     share, used = math.fsum(line.share for line in held), of.signs.gil_utilisation
     if of.gil_enabled is False or used is None or share < OWN_STALLS:
         return None
-    if of.hottest is not None and of.hottest.doing == HOLDS and of.hottest.share > share:
+    if _held_by_requests(of) > share:
         return None
     idle = median([record.baseline.idle_cores for record in of.records]) or 0.0
     is_busy = share >= OWN_GIL and used >= OWN_FULL and idle / of.processes >= OWN_GIL
-    is_stalling = _find_long_lag_s(of) is not None and _blocking_line(of) is None
+    is_stalling = _find_long_lag_s(of, share) is not None and _blocking_line(of) is None
     if not is_busy and not is_stalling:
         return None
     least = OWN_GIL if is_busy else OWN_STALLS
     return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), least, line=held[0])
+
+
+def _held_by_requests(of: Figures) -> float:
+    """Return the largest share of the time in which one line of requests holds the GIL."""
+    lines = [line for record in of.records if record.who for line in record.who.lines]
+    lines += [] if of.hottest is None else [of.hottest]
+    held = (each.share for each in lines if each.doing == HOLDS and each.context != OWN_THREAD)
+    return max(held, default=0.0)
 
 
 def is_gil_unknown(of: Figures) -> bool:

@@ -100,7 +100,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
         return None
     for record in reversed((*of.records, *of.failed)):
         stall, alone_s = record.application.failing.stall, record.baseline.alone_s or 0.0
-        pools = () if stall is None or record.is_cpu_full else stall.pools
+        pools = () if stall is None or _is_slow(record) else stall.pools
         for pool in sorted(pools, key=lambda pool: -(pool.stuck_s or 0.0)):
             age_s = pool.stuck_s or 0.0
             # The application's own threads may do something else than serve requests.
@@ -123,6 +123,12 @@ def find_stuck_threads(of: Figures) -> Cause | None:
 def load_fails(record: Record) -> bool:
     """Whether the load of a record fails as a whole."""
     return record.problem is not None or record.result.failed_share > LOAD_FAILS
+
+
+def _is_slow(record: Record) -> bool:
+    """Whether a load stalled while its threads used all cores."""
+    problem = record.problem
+    return record.is_cpu_full and problem is not None and problem.kind == STALLED
 
 
 def _fails(record: Record) -> bool:

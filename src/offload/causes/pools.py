@@ -6,6 +6,7 @@ longer, the calls in the pool wait for something else, and a larger pool gains n
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,8 +33,13 @@ from offload.units import counted, percent
 POOL_FULL = 0.5  # share of the time in which all of a pool is in use
 HELD = 0.9  # the same for a pool or a lock whose waiting calls cannot be counted
 WAITING = 0.1  # calls that wait for a pool, for each request in the application
-MORE = 0.25  # the same, for each part of the pool: a larger one carries at most so much more
-UNAWAITED = 2.0  # calls of a growing backlog for each request: at most one of each waits for them
+LEAST_GAIN = (
+    0.25  # waiting calls for each part of a pool: a larger one carries at most so much more
+)
+UNAWAITED = 2.0  # waiting calls for each request inside, of a backlog that grows
+CONSUMES = (
+    0.5  # consumers of a queue that wait while it is empty; one that reads now and then does not
+)
 WAITING_QUEUE = 0.5  # the same for a queue: one that feeds a background task is empty, too
 MOST_QUEUED = 1.05  # items of such a queue for each request: the means differ a little
 DELAYED = 1.2  # times as long as alone: else nobody waits for the calls in the pool
@@ -122,7 +128,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
         if pool.kind == DEFAULT:
             return None
         return replace(_cause(WAITS_ELSEWHERE, pool), limit=_count_parts(pool, of))
-    if not _waits_while_idle(of):
+    if not _waits_while_idle(of) or find_backlog_grows(of) is not None:
         return None
     if (backlog := _find_backlog(of)) is not None:
         waiting, least = backlog.queue.queued, _least_queued(backlog.queue)
@@ -173,11 +179,12 @@ def _least_queued(queue: PoolUse) -> float:
 def find_backlog_grows(of: Figures) -> Cause | None:
     """Requests hand over calls faster than a pool ends them, and do not wait for all of them."""
     for pool in of.records[-1].application.threads.pools if of.records else ():
-        is_queue = pool.kind in QUEUES
-        waiting, least = pool.queued if is_queue else pool.waiting, max(1.0, pool.inside or 0.0)
-        is_kind = is_queue or pool.kind in EXECUTORS
-        if is_kind and pool.grows and (waiting or 0.0) >= UNAWAITED * least:
-            return Cause(BACKLOG_GROWS, waiting, UNAWAITED * least, limit=pool.limit, facts=pool)
+        waiting, least = pool.waiting or 0.0, UNAWAITED * max(1.0, pool.inside or 0.0)
+        is_kind = pool.kind in EXECUTORS
+        if pool.kind in QUEUES:
+            waiting, is_kind = pool.queued or 0.0, (pool.idle_waiting or 0.0) >= CONSUMES
+        if is_kind and pool.grows and waiting >= least:
+            return Cause(BACKLOG_GROWS, waiting, least, limit=pool.limit, facts=pool)
     return None
 
 
@@ -204,8 +211,10 @@ def _count_parts(pool: PoolUse, of: Figures) -> int:
     A part of a queue is known once it is free: one that is filled on demand may have more.
     """
     limit = pool.limit or 0
+    if pool.kind not in QUEUES or 1 < limit <= (pool.idle_queued or 0.0):  # all were free
+        return limit
     at_once = round((of.rate or 0.0) * (of.alone_s or 0.0) / of.processes)  # Little's law
-    return at_once if pool.kind in QUEUES and at_once >= ON_DEMAND * limit else limit
+    return at_once if at_once >= ON_DEMAND * limit else limit
 
 
 def find_limiting_pool(of: Figures) -> PoolUse | None:
@@ -235,6 +244,8 @@ def _is_limit(pool: PoolUse, of: Figures) -> bool:
     inside = pool.inside or 0.0
     if not pool.limit or not _is_waited_for(pool) or not of.rate or not of.alone_s:
         return False
+    if (pool.waiting or math.inf) < LEAST_GAIN * pool.limit:
+        return False
     is_gil_full = execution.is_gil_full(of.signs.gil_utilisation)
     if is_gil_full or (pool.kind != PROCESSES and _computes(of)):
         return False
@@ -254,8 +265,7 @@ def _is_waited_for(pool: PoolUse) -> bool:
     if pool.waiting is None:
         return full >= HELD and (pool.idle_full or 0.0) < POOL_FULL
     least = WAITING_QUEUE if pool.kind in QUEUES else WAITING
-    waiting = pool.waiting - (pool.idle_waiting or 0.0)
-    return waiting >= max(least * (pool.inside or 0.0), MORE * (pool.limit or 0))
+    return pool.waiting - (pool.idle_waiting or 0.0) >= least * (pool.inside or 0.0)
 
 
 def _is_kept_full(pool: PoolUse, of: Figures) -> bool:
@@ -357,7 +367,7 @@ def _describe_backlog(backlog: Backlog) -> str:
 
 
 def _describe_backlog_grows(cause: Cause, _: int) -> str:
-    pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("a queue")
+    pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("queue.Queue")
     kind = "asyncio's default executor" if pool.kind == DEFAULT else _with_article(pool.kind)
     name = kind if pool.name is None else f"{escaped(pool.name)}, {kind}"
     size = f" of {counted(pool.limit or 0, UNITS[pool.kind])}" if pool.kind in UNITS else ""
@@ -399,10 +409,6 @@ def _waiting(cause: Cause) -> str:
     return f", and {counted(round(waiting or 0), 'call')} wait for one" if several else ""
 
 
-REMEDY_OF_BACKLOG = (
-    "let requests wait for these calls, or refuse some if many wait; cancel those that nobody "
-    "waits for any more; make each faster, or start more threads for them"
-)
 STOPPED = execution.STOPPED | {OWN_POOL_WAIT, SLOTS_KEPT, STUCK_THREADS}
 RULES = (
     Rule(
@@ -420,14 +426,14 @@ RULES = (
         _describe_waits_elsewhere,
         _remedy_waits_elsewhere,
         is_per_process=True,
-        is_symptom_of=STOPPED | {DEFAULT_EXECUTOR, THREAD_HOPS, BACKLOG_GROWS},
+        is_symptom_of=STOPPED | {DEFAULT_EXECUTOR, THREAD_HOPS},
     ),
     Rule(
         BACKLOG_GROWS,
         find_backlog_grows,
         _describe_backlog_grows,
-        REMEDY_OF_BACKLOG,
-        is_per_process=True,
+        "let requests wait for these calls, or refuse some if many wait; cancel those that nobody "
+        "waits for any more; make each faster, or give them more workers",
         is_symptom_of=STOPPED,
     ),
 )

@@ -399,32 +399,33 @@ def _is_too_slow(windows: Sequence[Record]) -> bool:
 def few_users(stalled: Record) -> int | None:
     """Return with how many users to repeat a load whose users may only have waited for others.
 
-    Or for the CPU, which more threads than cores may use up. It needs a new server: the requests of
-    the first load may go on for long.
+    Also that of a load that collapses. It needs a new server: the requests of the first load may go
+    on for long.
     """
     problem, stall = stalled.problem, stalled.application.failing.stall
     if problem is None or problem.kind != STALLED:
-        return None
-    if collapses(stalled):
-        return workload.MOST_FEW
-    if stalled.result.completed:
         return None
     pools = () if stall is None else stall.pools  # a busy server may not report
     if stalled.application.failing.own_calls or any(
         0 < pool.threads <= pool.waiting for pool in pools
     ):
         return None
+    if collapses(stalled):
+        return workload.MOST_FEW
+    if stalled.result.completed:
+        return None
     return workload.few_users(stalled.case.users, stalled.baseline.alone_s or 0.0)
 
 
 def collapses(stalled: Record) -> bool:
-    """Whether a load that uses all cores stalled although they carry its users by single requests.
+    """Whether a load stalled with all cores in use, although single requests would end in time.
 
-    As more threads than cores do that wait for each other by spinning, such as those of BLAS.
+    Threads that spin while they wait for each other do this, such as those of BLAS.
     """
-    users, alone_s = stalled.case.users, stalled.baseline.alone_s or 0.0
-    is_carried = workload.few_users(users, alone_s) is None
-    return is_carried and stalled.is_cpu_full and users > workload.MOST_FEW
+    users, alone_s = stalled.case.users, stalled.baseline.alone_s
+    if alone_s is None or workload.few_users(users, alone_s) is not None:
+        return False
+    return stalled.is_cpu_full and users > workload.MOST_FEW
 
 
 def _complete(record: Record, stopped: Server | None, phases: Phases) -> Record:

@@ -73,6 +73,7 @@ def test_a_load_that_all_cores_cannot_carry_is_repeated_with_few_users() -> None
     for other in (
         changed(stalled, cores_used=1.7),  # they wait for something else
         changed(stalled, users=4),
+        changed(stalled, alone_s=None),
         changed(stalled, alone_s=1.0),  # 64 s of work
     ):
         assert not collapses(other)

@@ -26,7 +26,6 @@ WAITS_S = 8.0  # s at one line without CPU time: less than what a server may tak
 IDLE = 0.1  # share of a core, below which an import waits; a guess
 GUARD = "put it below `if __name__ == '__main__':`"
 SERVER, PROCESS, THREAD = "server", "process", "thread"
-OWN_NAME = "offload-import"  # of the thread that watches an import
 EVENTS = {  # of sys.addaudithook
     "socket.bind": SERVER,
     "os.fork": PROCESS,
@@ -44,8 +43,8 @@ def watched(where: str, fail: Fail) -> Iterator[None]:
     """Call `fail` and end this process if an import in the main thread does not end."""
     ended = threading.Event()
     importing = threading.get_ident()
-    arguments = (where, fail, importing, ended)
-    threading.Thread(target=_watch, args=arguments, name=OWN_NAME, daemon=True).start()
+    thread = threading.Thread(target=_watch, args=(where, fail, importing, ended), daemon=True)
+    thread.start()
     try:
         yield
     finally:
@@ -88,29 +87,34 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+def _users_place() -> Place | None:
+    """Return the innermost line of the user that called the caller of this function."""
+    users = _users_frame(sys._getframe(2))
+    return None if users is None else place_of(users.f_code, users.f_lineno)
+
+
 class Starts:
     """Notes which lines of the user start servers, processes and threads, until `end` is called."""
 
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}  # the first of each kind
+        self._threads: dict[threading.Thread, Place] = {}
         self._is_active = True
         sys.addaudithook(self._note)  # it cannot be removed
         self._start = threading.Thread.start  # Python 3.11 raises no event for a thread
 
         def start(thread: threading.Thread) -> None:
-            self._add(THREAD)
+            if (place := _users_place()) is not None:
+                self._threads[thread] = place
             self._start(thread)
 
         threading.Thread.start = start  # type: ignore[assignment, method-assign]
 
     def _note(self, event: str, _: Any) -> None:
         if self._is_active and (what := EVENTS.get(event)) is not None:
-            self._add(what)
-
-    def _add(self, what: str) -> None:
-        users = _users_frame(sys._getframe(2))
-        if users is not None:
-            self._places.setdefault(what, place_of(users.f_code, users.f_lineno))
+            place = _users_place()
+            if place is not None:
+                self._places.setdefault(what, place)
 
     def end(self) -> list[dict[str, Any]]:
         """Return what still runs, with the lines that start it: threads only without the others.
@@ -120,7 +124,9 @@ class Starts:
         self._is_active = False
         threading.Thread.start = self._start  # type: ignore[method-assign]
         found: list[dict[str, Any]] = []
-        threads = [each for each in threading.enumerate()[1:] if each.name != OWN_NAME]
+        threads = [each for each in self._threads if each.is_alive()]
+        if threads:
+            self._places[THREAD] = self._threads[threads[0]]
         running = ((SERVER, listening_ports()), (PROCESS, descendants()), (THREAD, threads))
         for what, running_ones in running:
             place = self._places.get(what)

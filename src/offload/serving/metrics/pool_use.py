@@ -36,9 +36,9 @@ DEEPEST = 7  # attributes and items inside each other: app.router.routes[0].endp
 MOST_ITEMS = 64  # of a container
 MOST_REPORTED = 5
 MOST_IDLE = 500  # samples while no request is inside: the last 5 s of this time
-# In the last third of a window so many times as many wait as in the first, or so many more for each
-# request inside; guesses.
-GROWTH, MORE_EACH = 2.0, 2.0
+# Growth of the calls that wait, from the first third of a window to the last; guesses.
+GROWTH = 2.0  # times as many
+GROWTH_PER_REQUEST, LEAST_GROWTH = 2.0, 1.5  # more for each request inside, and times as many
 DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
 LOCK = type(threading.Lock())  # libraries have many: only those of the user count
 OWN_FILE = re.compile(r"_own_(.+)_[0-9a-f]{12}")  # the module of a file: tasks/_user_module.py
@@ -502,5 +502,6 @@ def _grows(waiting: list[float], inside: float | None) -> bool:
     if third < 3 or math.isnan(waiting[-1]):
         return False
     first, last = math.fsum(waiting[:third]) / third, math.fsum(waiting[-third:]) / third
-    more_each = (last - first) / max(1.0, inside or 0.0)
-    return last > GROWTH * first + 1 or more_each > MORE_EACH
+    per_request = (last - first) / max(1.0, inside or 0.0)
+    is_more = per_request > GROWTH_PER_REQUEST and last > LEAST_GROWTH * first
+    return is_more or last > GROWTH * first + 1

@@ -312,7 +312,8 @@ def _describe_threads(started: Started, processes: int) -> str:
     text = f"The import starts {counted(started.count, 'thread')} ({place})"
     if processes == 1:
         return text
-    return f"{text} in each of {processes} processes: work such as that of a scheduler is repeated"
+    each = f"in each of {processes} processes, unless it is preloaded"
+    return f"{text} {each}: work such as that of a scheduler is repeated"
 
 
 def _memory(records: Sequence[Record]) -> WorkerMemory | None:

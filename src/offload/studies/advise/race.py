@@ -121,12 +121,13 @@ class Race:
     def measure_alone(self, setup: Setup, users: int) -> list[Record]:
         """Measure one set-up of an application alone, for its costs and the causes of its limit.
 
-        There is a second record, with fewer users, if hardly any of many had a response.
+        There is a second record, with fewer users, if none or hardly any of many had a response.
         """
         found = self._probe(setup, users)
         if (few := few_users(found[-1])) is not None:
             many, which = found[-1].case.users, counted(few, "user")
-            self.report(f"hardly any of {many} users had a response: a new server, with {which}")
+            had = found[-1].result.completed or "no"
+            self.report(f"{many} users had {had} responses: a new server, with {which}")
             found += self._probe(setup, few, is_known=True)
         return found
 

@@ -270,8 +270,9 @@ def _too_slow(stalled: Record, few: Record) -> RunError:
     alone_s, users = stalled.baseline.alone_s or 0.0, few.case.users
     causes = [cause for cause in diagnosis.diagnose([few]) if cause.kind != diagnosis.NOTHING]
     what = (
-        f"a request takes {seconds(alone_s)} alone, and hardly any of {stalled.case.users} users "
-        f"had a response: {counted(users, 'user')} had {few.result.rate or 0.0:.3g}/s"
+        f"a request takes {seconds(alone_s)} alone, and {stalled.case.users} users had "
+        f"{stalled.result.completed or 'no'} responses before the load stopped: "
+        f"{counted(users, 'user')} had {few.result.rate or 0.0:.3g}/s"
     )
     why = " ".join(diagnosis.sentence(cause, users) for cause in causes)
     if not why and few.who is not None and few.who.lines:
