@@ -168,9 +168,7 @@ def test_an_import_that_does_not_end_is_reported_soon_with_its_line(
 
 
 @pytest.mark.server
-def test_what_an_import_starts_is_reported_with_its_line(
-    tmp_path: Path,
-) -> None:
+def test_what_an_import_starts_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(
         "import multiprocessing, socket, threading, time\n"
         "def app(environ, start): ...\n"

@@ -38,10 +38,8 @@ IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of 
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 OFTEN_COLLECTED = 0.15  # the same, from which it is a cause: without it the rate is 18 % higher
 GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
-GROWN_ALONE, GROWN_ALONE_S = (
-    2.0,
-    0.002,
-)  # times as long alone after a load as before; s longer, at least
+GROWN_ALONE = 2.0  # times as long alone after a load as before
+GROWN_ALONE_S = 0.002  # s by which it is longer, at least
 STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
 OF_REQUEST = ("route", "middleware", "dependency", None)  # contexts of lines
 STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block the loop

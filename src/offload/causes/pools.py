@@ -6,7 +6,6 @@ longer, the calls in the pool wait for something else, and a larger pool gains n
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,13 +32,9 @@ from offload.units import counted, percent
 POOL_FULL = 0.5  # share of the time in which all of a pool is in use
 HELD = 0.9  # the same for a pool or a lock whose waiting calls cannot be counted
 WAITING = 0.1  # calls that wait for a pool, for each request in the application
-LEAST_GAIN = (
-    0.25  # waiting calls for each part of a pool: a larger one carries at most so much more
-)
+LEAST_GAIN = 0.25  # waiting calls per part of a pool: a larger one gains at most this share
 UNAWAITED = 2.0  # waiting calls for each request inside, of a backlog that grows
-CONSUMES = (
-    0.5  # consumers of a queue that wait while it is empty; one that reads now and then does not
-)
+CONSUMES = 0.5  # consumers that wait while a queue is empty; one that polls it does not wait
 WAITING_QUEUE = 0.5  # the same for a queue: one that feeds a background task is empty, too
 MOST_QUEUED = 1.05  # items of such a queue for each request: the means differ a little
 DELAYED = 1.2  # times as long as alone: else nobody waits for the calls in the pool
@@ -244,7 +239,7 @@ def _is_limit(pool: PoolUse, of: Figures) -> bool:
     inside = pool.inside or 0.0
     if not pool.limit or not _is_waited_for(pool) or not of.rate or not of.alone_s:
         return False
-    if (pool.waiting or math.inf) < LEAST_GAIN * pool.limit:
+    if pool.waiting is not None and pool.waiting < LEAST_GAIN * pool.limit:
         return False
     is_gil_full = execution.is_gil_full(of.signs.gil_utilisation)
     if is_gil_full or (pool.kind != PROCESSES and _computes(of)):

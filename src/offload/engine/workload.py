@@ -38,7 +38,7 @@ PATIENCE, PROBE_PATIENCE, MOST_PATIENCE = 10.0, 20.0, 45.0
 LATE, SLOWER = 1.5, 3.0  # times the response time alone
 LONGEST_PROBE = 10.0  # s of a probe whose users, one after the other, would take longer; a guess
 SLOW_WARM = 1.5  # times the response time alone: every worker has responded
-MOST_FEW = 4  # users of a load after one in which no request ended
+MOST_FEW = 4  # users of a load after one in which no request ended, or hardly any
 # Responses in a window; FEW if a block has several cases, or below SLOW, FEWEST of a slow probe.
 MANY, FEW, FEWEST = 20, 5, 2
 

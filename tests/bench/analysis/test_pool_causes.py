@@ -279,7 +279,7 @@ def test_a_pool_of_processes_may_use_the_cpu() -> None:
     assert kinds(replace(one, limit=2), **values | {"cores_used": 1.9}) == [CPU_SATURATED]
 
 
-def test_rules_of_pools_are_per_process() -> None:
+def test_rules_of_pools_are_per_process_but_a_backlog_limits_no_rate() -> None:
     assert all(rule.is_per_process for rule in pools.RULES if rule.kind != BACKLOG_GROWS)
 
 
