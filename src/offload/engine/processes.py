@@ -469,7 +469,8 @@ class ThreadTotals:
 def read_switches(thread: str) -> Counts | None:
     """Return the voluntary and involuntary context switches of a thread; None if it has ended."""
     try:
-        text = Path(f"{thread}/status").read_bytes()
+        with open(f"{thread}/status", "rb") as file:  # noqa: PTH123 - in half the time
+            text = file.read()
     except OSError:
         return None
     words = text[text.rfind(b"voluntary_ctxt_switches", 0, text.rfind(b"nonvol")) :].split()

@@ -333,7 +333,7 @@ if len(errors) == len(pids):
     sys.exit(f"Error: {errors[0]}")
 """
 OWN_SECONDS, INTERVAL_US = "1.5", str(round(1e6 / RATE))
-AGAIN_S = 30.0  # s between two samples of BackgroundSample
+AGAIN_S = 60.0  # s between two samples of BackgroundSample, which take 0.5 s of CPU time
 OWN_LATEST_S = 5.0  # s with the import of the modules, which take long on a busy machine
 HAS_SAMPLER = """
 from importlib.util import find_spec

@@ -11,6 +11,7 @@ import pytest
 
 from offload.engine.hot_lines import Frame, Samples, Stack
 from offload.studies.watch import threads
+from offload.studies.watch.gil_meter import GilMeter
 from offload.studies.watch.threads import (
     HIDDEN,
     RUNS,
@@ -44,7 +45,11 @@ LOCKED = LOOP.format(
 
 
 def loop_of(code: str) -> LoopUse:
-    with running(code) as process, ThreadMeter() as meter:
+    with (
+        running(code) as process,
+        ThreadMeter() as meter,
+        GilMeter(also=meter.sample),
+    ):
         meter.update([process.pid])
         time.sleep(1.0)
         assert wait_until(meter.loops)

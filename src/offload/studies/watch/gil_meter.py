@@ -1,11 +1,14 @@
-"""Sample the GILs of many processes in one thread, to measure the share of time they are held."""
+"""Sample the GILs of many processes in one thread, to measure the share of time they are held.
+
+Waking up costs more than the sample itself, so `also` is called in the same thread after each one.
+"""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from offload import prctl
@@ -14,7 +17,7 @@ from offload.engine.gil_location import ENDED, STARTING, Gils, Layout, Runtime, 
 from offload.engine.gil_sampler import GilAddress, GilReader, GilUnavailable
 
 EVERY = 0.008  # s between two samples; standard error of a share of 0.5 in 1 s: 0.045
-SHARE = 0.006  # maximum use of a core: if samples cost more, they are taken less often
+SHARE = 0.01  # maximum use of a core: if samples cost more, they are taken less often
 BLOCK_S = 1.0  # after which the cost of a sample is measured again
 RETRY_S = 5.0  # s until a process that could not be read is retried: it may have started a Python
 
@@ -71,11 +74,12 @@ class GilMeter:
 
     Each sample is at a random time within its period, so that a periodic process causes no
     aliasing. The period is `every` seconds, or longer if sampling would use more than SHARE of a
-    core. No process is stopped: the kernel copies 16 bytes per GIL.
+    core. No process is stopped: the kernel copies 16 bytes per GIL. After each sample `also` is
+    called, whose time counts as that of a sample.
     """
 
-    def __init__(self, every: float = EVERY) -> None:
-        self._every = every
+    def __init__(self, every: float = EVERY, also: Callable[[], object] | None = None) -> None:
+        self._every, self._also = every, also
         self._targets: dict[int, _Target] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -139,6 +143,8 @@ class GilMeter:
             now = int((at - start) / every)
             missed = max(0, now - slot - 1)  # periods without a sample
             self._sample((at - due > gil_sampler.LATE_S) + missed)
+            if self._also is not None:
+                self._also()
             slot, count = max(slot + 1, now), count + 1
         return count or 1
 

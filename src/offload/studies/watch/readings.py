@@ -92,7 +92,7 @@ class Watch:
     def __init__(self, pid: int, url: str | None = None, without_gil: bool = False) -> None:
         self.pid = pid
         self.has_ended = False
-        self.own_cpu: float | None = None  # cores used by this process itself
+        self.own_cpu: float | None = None  # cores used by this process and its samplers of stacks
         try:
             root = psutil.Process(pid)
             self.name = program_name(root)
@@ -106,8 +106,8 @@ class Watch:
             raise UsageError(f"{pid} is a thread of process {owner}", f"use offload watch {owner}")
         self._use = TreeUse(root)
         self._use.refresh()
-        self._meter = GilMeter()
         self.threads, self.sockets = ThreadMeter(), SocketMeter(pid)
+        self._meter = GilMeter(also=self.threads.sample)
         self.sampled, self.limits = BackgroundSample(pid), LimitMeter(pid)
         self._requester = None if url is None else Requester(url)
         self._stack = ExitStack()
@@ -117,8 +117,8 @@ class Watch:
             raise reason.as_user_error()
 
     def __enter__(self) -> Watch:
-        self._stack.enter_context(self._meter)
         self._stack.enter_context(self.threads)
+        self._stack.enter_context(self._meter)
         if self._requester is not None:
             self._stack.enter_context(self._requester)
         return self
@@ -136,7 +136,7 @@ class Watch:
         self._read_causes(0.0)
         self.limits.start()
         named: Samples | None = None
-        start, cpu_start, count = time.monotonic(), time.process_time(), 0
+        start, cpu_start, count = time.monotonic(), _own_cpu_s(), 0
         while seconds is None or count < seconds:
             count = max(count + 1, int((time.monotonic() - start) / EVERY))
             time.sleep(max(0.0, start + count * EVERY - time.monotonic()))
@@ -148,7 +148,7 @@ class Watch:
             if (samples := self.sampled.samples) is not None and samples is not named:
                 self.threads.add(samples.every)
                 named = samples
-            self.own_cpu = (time.process_time() - cpu_start) / elapsed
+            self.own_cpu = (_own_cpu_s() - cpu_start) / elapsed
             if not is_alive(self._use.root):
                 self.has_ended = True
                 return
@@ -163,6 +163,11 @@ class Watch:
         self.threads.update(pids)
         self.sockets.read(pids, elapsed)
         self.limits.read(self._use.members)
+
+
+def _own_cpu_s() -> float:
+    """Return the CPU time of this process so far, with its children that have ended, in s."""
+    return sum(os.times()[:4])
 
 
 def _process_of(thread: int) -> int:

@@ -23,11 +23,11 @@ from offload.engine.processes import read_switches, thread_ids
 from offload.engine.who import dump_stacks
 from offload.studies.watch.usage import Pace
 
-EVERY = 0.01  # s between two samples of the loops
+EVERY = 0.02  # s between two samples of the loops
 LONGEST = 0.1  # s, for each loop: a sample takes 2 to 400 us, most after a pause of the machine
 NAMES_EVERY = 0.5  # s between two looks for threads without a name
 POOL_EVERY = 0.2  # s between two samples of the threads of pools
-SHARE = 0.004  # use of a core from which samples are taken less often, down to LONGEST
+SHARE = 0.002  # use of a core from which samples are taken less often, down to LONGEST
 MOST_LOOPS, MOST_POOL_THREADS = 32, 256  # threads that are sampled
 LEAST_SAMPLES = 30  # of a loop, for its shares
 LEAST_HELD = 0.05  # share of the GIL of a thread that is named; a guess
@@ -172,7 +172,7 @@ class _Thread:
 
 
 class ThreadMeter:
-    """Sample the threads that may run a loop, and those of pools, from `__enter__` to `__exit__`.
+    """Sample the threads that may run a loop, and those of pools, within a `with` statement.
 
     Candidates for a loop are the main threads of the processes of the last `update`, and threads
     that wait for events when `update` looks. `why` is the reason if none can be read.
@@ -189,18 +189,17 @@ class ThreadMeter:
         self._unnamed: set[int] = set()  # processes with threads whose names are unknown
         self._seen: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
+        self._rng = random.Random()  # noqa: S311 - no secret; the shared generator may be seeded
+        self._loops_due = self._pools_due = 0.0
         self._stopped = threading.Event()
-        self._sampler = threading.Thread(target=self._sample_until_stopped, daemon=True)
         self._namer = threading.Thread(target=self._name_until_stopped, daemon=True)
 
     def __enter__(self) -> ThreadMeter:
-        self._sampler.start()
         self._namer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
-        self._sampler.join()
         self._namer.join()
         for each in (*self._loops.values(), *self._pools.values()):
             each.close()
@@ -272,26 +271,21 @@ class ThreadMeter:
         with self._lock:
             into[key] = opened
 
-    def _sample_until_stopped(self) -> None:
-        rng = random.Random()  # noqa: S311 - no secret; the shared generator may be seeded
-        every, due = EVERY, time.monotonic()
-        pools_due = due
-        while not self._stopped.wait(max(0.0, due - time.monotonic())):
-            began = time.thread_time()
-            now = time.monotonic()
+    def sample(self) -> None:
+        """Sample the threads that are due; call it often, at random times.
+
+        So a periodic process causes no aliasing.
+        """
+        now = time.monotonic()
+        if now >= self._loops_due:
             with self._lock:
-                loops, pools = list(self._loops.items()), list(self._pools.items())
-            for _, thread in loops:
-                thread.sample()
-            spent = time.thread_time() - began
-            if now >= pools_due:
-                for _, thread in pools:
-                    thread.sample()
-                spent_on_pools = time.thread_time() - began - spent
-                pools_due = now + max(POOL_EVERY, 2 * spent_on_pools / SHARE)
-            every = min(max(EVERY, 2 * spent / SHARE), LONGEST * max(1, len(loops)))
-            # At a random time within each period, so that a periodic process causes no aliasing.
-            due = now + every * (0.5 + rng.random())
+                loops = list(self._loops.values())
+            every = min(max(EVERY, _sampled_s(loops) / SHARE), LONGEST * max(1, len(loops)))
+            self._loops_due = now + every * (0.5 + self._rng.random())
+        if now >= self._pools_due:
+            with self._lock:
+                pools = list(self._pools.values())
+            self._pools_due = now + max(POOL_EVERY, _sampled_s(pools) / SHARE)
 
     def loops(self) -> list[LoopUse]:
         """Return the use of each event loop that was seen long enough.
@@ -333,6 +327,14 @@ class ThreadMeter:
             resolving = self._resolving[pid] / calls_of_all if calls_of_all else None
             found.append(PoolUse(pid, pool, len(keys), busy, locked, resolving))
         return found
+
+
+def _sampled_s(threads: Iterable[_Thread]) -> float:
+    """Sample threads, and return the CPU time that this took in s."""
+    began = time.thread_time()
+    for thread in threads:
+        thread.sample()
+    return time.thread_time() - began
 
 
 def classify(function: str) -> int:
