@@ -28,7 +28,7 @@ ONE_EACH = 1.5  # connections are about as many as requests inside: at most so m
 KEPT = 0.5  # share of connections that live on
 LAYERS, LAYER_S = 3, 100e-6  # of BaseHTTPMiddleware; s of CPU for each, on Python 3.11
 LAYERS_SHARE = 1 / 3  # of the CPU time of a request
-RETRIED = 0.25  # share of the time of threads that sleep before a retry
+RETRIED = 0.25  # share of the time of threads, or of the tasks, that sleep before a retry
 CHILDREN = 0.3  # share of the CPU time in processes that a request starts
 
 NEW_CONNECTIONS = "new_connections"
@@ -185,7 +185,7 @@ def _count_calls(record: Record) -> float | None:
 
 
 def find_retries(of: Figures) -> Cause | None:
-    """Threads of requests mostly sleep, before a library tries a failed call again."""
+    """Requests mostly sleep before a failed call is tried again: by a library or their code."""
     line = of.hottest
     if line is None or line.doing != hot_lines.RETRIES or line.share < RETRIED:
         return None
@@ -290,7 +290,7 @@ def _describe_middleware_layers(cause: Cause, _: int) -> str:
 def _describe_retries(cause: Cause, _: int) -> str:
     line = "" if cause.line is None else who.place(cause.line)
     return (
-        f"requests call others again after failures: threads in {line} sleep for "
+        f"requests call others again after failures, and sleep before that in {line} for "
         f"{percent(cause.value or 0.0)} of the time"
     )
 

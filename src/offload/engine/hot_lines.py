@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from offload.engine import retry_loops
 from offload.engine.application import HotLine
 from offload.engine.record import dataclass_from
 from offload.registry import places
@@ -294,8 +295,7 @@ def find_lines(
             counts = lines.setdefault(spot.frame, Counts())
             setattr(counts, counted, getattr(counts, counted) + stack.count)
             counts.contexts[spot.context] += stack.count
-            inner = stack.frames[-1]
-            if counted == "every" and _fits(BACK_OFF, f"/{inner.file}", inner.function):
+            if counted == "every" and _sleeps_before_retry(stack.frames):
                 counts.retrying += stack.count
             pids.setdefault(counted, set()).add(stack.pid)
     merged = merge_small_lines(lines)
@@ -326,6 +326,14 @@ def find_lines(
     if first in found[MOST:]:  # the hottest one of requests always counts
         found = [*found[: MOST - 1], first]
     return tuple(line for line in found[:MOST] if line.share >= LEAST)
+
+
+def _sleeps_before_retry(frames: Sequence[Frame]) -> bool:
+    """Whether a library sleeps before it tries a call again, or the user's own code."""
+    inner = frames[-1]
+    if not is_users(inner.file):
+        return _fits(BACK_OFF, f"/{inner.file}", inner.function)
+    return retry_loops.sleeps_before_retry([(f.file, f.line) for f in frames if is_users(f.file)])
 
 
 def find_library_line(samples: Samples) -> HotLine | None:

@@ -42,6 +42,7 @@ from offload.engine.hot_lines import (
     LEAST,
     MOST,
     OWN_THREAD,
+    RETRIES,
     Endpoints,
     Frame,
     Samples,
@@ -51,6 +52,7 @@ from offload.engine.hot_lines import (
     parse_py_spy,
 )
 from offload.engine.processes import ProcessTree
+from offload.engine.retry_loops import sleeps_before_retry
 from offload.engine.sockets import list_peers
 from offload.errors import UserError
 from offload.loads import Load, Window
@@ -140,7 +142,7 @@ def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
     lines = find_lines(found, folder, endpoints)
     if any(line.share >= FEW and line.context != OWN_THREAD for line in lines):
         return Who(lines)
-    every = (*find_awaits(reports, endpoints), *lines)
+    every = (*find_awaits(reports, endpoints, folder), *lines)
     return Who(every[:MOST], library=find_library_line(found))
 
 
@@ -172,20 +174,28 @@ def find_endpoints(reports: Sequence[server_reports.Facts]) -> Endpoints:
 
 
 def find_awaits(
-    reports: Sequence[server_reports.Facts], endpoints: Endpoints = MappingProxyType({})
+    reports: Sequence[server_reports.Facts],
+    endpoints: Endpoints = MappingProxyType({}),
+    folder: Path | None = None,
 ) -> list[HotLine]:
-    """Return the lines at which most tasks await; a share is that of all awaiting tasks."""
+    """Return the lines at which most tasks await; a share is that of all awaiting tasks.
+
+    Files are relative to `folder`, the user's.
+    """
     counts = Counter[tuple[str, str, int]]()
     for report in reports:
         for each in report.get("awaited", ()):
             counts[each["function"], each["file"], each["line"]] += each["count"]
     total = sum(counts.values())
     kinds = {name: kind for (file, name), kind in endpoints.items()}
-    return [
-        HotLine(function, file, line, round(count / total, 3), AWAITS, kinds.get(function))
-        for (function, file, line), count in counts.most_common(MOST)
-        if count >= LEAST * total
-    ]
+    found = []
+    for (function, file, line), count in counts.most_common(MOST):
+        if count >= LEAST * total:
+            is_retry = sleeps_before_retry([(str(Path(folder or "", file)), line)])
+            doing = RETRIES if is_retry else AWAITS
+            share = round(count / total, 3)
+            found.append(HotLine(function, file, line, share, doing, kinds.get(function)))
+    return found
 
 
 def _send(load: Load) -> None:
