@@ -194,7 +194,7 @@ def sentence(cause: Cause, users: int) -> str:
     what_to_do = remedy(cause)
     text = clause(cause, users) + (f"; {what_to_do}." if what_to_do else ".")
     measured = "" if cause.gain is None else f" {cause.gain.text}."
-    return f"{text[0].upper()}{text[1:]}{measured}"
+    return f"{who.capitalized(text, cause.line)}{measured}"
 
 
 def note(records: Sequence[Record]) -> str | None:

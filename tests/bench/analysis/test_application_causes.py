@@ -368,6 +368,12 @@ def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
     assert "\x1b" not in diagnosis.sentence(Cause(LOOP_BLOCKED, 0.5, route=route), 100)
 
 
+def test_a_sentence_that_starts_with_a_function_keeps_its_letters() -> None:
+    line = HotLine("emit", "shop.py", 38, 0.96, "blocks the loop", "route")
+    cause = Cause(LOOP_BLOCKED, 0.5, line=line)
+    assert diagnosis.sentence(cause, 100).startswith("emit (shop.py:38, route) blocks the")
+
+
 SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread", "tornado": "loop"}
 WSGI = ("flask_", "plain_pool", "numpy_", "seeded_site.wsgi")
 # The GIL is the limit only of a process that has the CPU for it, and a process that waits for a CPU

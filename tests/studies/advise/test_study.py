@@ -294,6 +294,7 @@ def test_kept_connections_are_measured(answered: Answered) -> None:
     ("times", "requests", "words"),
     [
         (1.2, (300, 290), ": as on new ones."),
+        (0.2, (300, 290), ": less than on new ones."),
         (4.0, (500, 90), " on new ones: one process serves 85 %; use reuse_port=yes."),
         (4.0, (300, 290), " on new ones."),
     ],

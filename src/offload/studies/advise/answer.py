@@ -520,7 +520,8 @@ def _on_keep_alive(answer: Answer) -> Iterator[str]:
     failed = f", {percent(found.failed, 1)} fail" if found.failed > MOST_FAILED else ""
     words = f"On kept connections {_percentile(found)}{failed}"
     if holds:
-        yield f"{words}: as on new ones."
+        is_less = found.value * SAME_P99 < new.value
+        yield f"{words}: {'less than' if is_less else 'as'} on new ones."
         return
     total = sum(requests)
     if len(requests) > 1 and total and requests[0] > UNEVEN * total / len(requests):

@@ -76,7 +76,7 @@ class Seen:
         """The clause and the remedy."""
         remedy = diagnosis.remedy(self.cause) if self.remedy is None else self.remedy
         text = f"{self.clause}; {remedy}." if remedy else f"{self.clause}."
-        return f"{text[0].upper()}{text[1:]}"
+        return who.capitalized(text, self.cause.line)
 
     @property
     def values(self) -> dict[str, object]:
