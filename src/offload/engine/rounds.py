@@ -396,7 +396,7 @@ def _is_too_slow(windows: Sequence[Record]) -> bool:
     return any(record.problem and record.problem.kind in (TOO_SLOW, STALLED) for record in windows)
 
 
-def few_users(stalled: Record) -> int | None:
+def users_after_stall(stalled: Record) -> int | None:
     """Return with how many users to repeat a load whose users may only have waited for others.
 
     Also that of a load that collapses. It needs a new server: the requests of the first load may go

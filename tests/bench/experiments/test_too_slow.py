@@ -13,7 +13,7 @@ from offload.engine.builder import retry_reasons
 from offload.engine.load_phase import LoadOutcome
 from offload.engine.plan import Block, Plan, Round, Sequential
 from offload.engine.record import WINDOW, Baseline, CaseFacts, Result
-from offload.engine.rounds import ReadyServer, StartedServer, collapses, few_users
+from offload.engine.rounds import ReadyServer, StartedServer, collapses, users_after_stall
 from offload.errors import LOAD, STALLED, TOO_SLOW, Problem, RunError, TooSlowError
 from offload.loads import Load
 from offload.suites import Case
@@ -68,8 +68,8 @@ def test_a_load_that_all_cores_cannot_carry_is_repeated_with_few_users() -> None
         environment={"cores": 2},
     )
     assert collapses(stalled)
-    assert few_users(stalled) == workload.MOST_FEW
-    assert few_users(replace(stalled, problem=None)) is None
+    assert users_after_stall(stalled) == workload.MOST_FEW
+    assert users_after_stall(replace(stalled, problem=None)) is None
     for other in (
         changed(stalled, cores_used=1.7),  # they wait for something else
         changed(stalled, users=4),
@@ -77,7 +77,7 @@ def test_a_load_that_all_cores_cannot_carry_is_repeated_with_few_users() -> None
         changed(stalled, alone_s=1.0),  # 64 s of work
     ):
         assert not collapses(other)
-        assert few_users(other) is None
+        assert users_after_stall(other) is None
 
 
 @pytest.mark.server

@@ -22,7 +22,7 @@ from offload.engine import plan as plans
 from offload.engine.plan import Plan, Sequential
 from offload.engine.progress import own_progress, remove_progress, write_progress
 from offload.engine.record import LONG, WINDOW, Record, Trial
-from offload.engine.rounds import WindowDesign, few_users, measure_round
+from offload.engine.rounds import WindowDesign, measure_round, users_after_stall
 from offload.engine.run import measure_open_loops
 from offload.engine.server import hold_for
 from offload.loads import Arrivals, Load
@@ -124,7 +124,7 @@ class Race:
         There is a second record, with fewer users, if none or hardly any of many had a response.
         """
         found = self._probe(setup, users)
-        if (few := few_users(found[-1])) is not None:
+        if (few := users_after_stall(found[-1])) is not None:
             many, which = found[-1].case.users, counted(few, "user")
             had = found[-1].result.completed or "no"
             self.report(f"{many} users had {had} responses: a new server, with {which}")
