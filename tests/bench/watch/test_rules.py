@@ -72,7 +72,7 @@ def test_the_clause_has_the_line_and_the_other_loops() -> None:
     others = [replace(LOOP, pid=8, thread=8, idle=0.45), replace(LOOP, pid=9, thread=9, idle=0.42)]
     [seen] = diagnosis.find(Signs(loops=[LOOP, *others], who=Who((LINE,))))
     assert seen.sentence == (
-        "Render (shop.py:12, route) blocks the event loop for 58 % of the time, and all other "
+        "render (shop.py:12, route) blocks the event loop for 58 % of the time, and all other "
         "requests of pid 7 wait (and so of 2 other processes); await what it waits for, or run it "
         "in a thread: by asyncio.to_thread, or in FastAPI, Starlette and Django as a def route."
     )
