@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from offload.causes import execution
+from offload.causes import execution, who
 from offload.causes.execution import STRETCHED, THREAD_HOPS
 from offload.causes.failures import (
     DEFAULT,
@@ -24,6 +24,7 @@ from offload.causes.failures import (
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import PoolUse
+from offload.engine.hot_lines import AWAITS
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent
@@ -34,6 +35,7 @@ HELD = 0.9  # the same for a pool or a lock whose waiting calls cannot be counte
 WAITING = 0.1  # calls that wait for a pool, for each request in the application
 LEAST_GAIN = 0.25  # waiting calls per part of a pool: a larger one gains at most this share
 UNAWAITED = 2.0  # waiting calls for each request inside, of a backlog that grows
+UNFINISHED = 4.0  # tasks for each user: a request may have several, such as one per middleware
 CONSUMES = 0.5  # consumers that wait while a queue is empty; one that polls it does not wait
 WAITING_QUEUE = 0.5  # the same for a queue: one that feeds a background task is empty, too
 MOST_QUEUED = 1.05  # items of such a queue for each request: the means differ a little
@@ -50,8 +52,9 @@ DEFAULT_EXECUTOR = "default_executor"
 BACKLOG_GROWS = "backlog_grows"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 LOCKS = ("asyncio.Lock", "threading.Lock")
-QUEUES = ("queue.Queue", "asyncio.Queue")
 # As in metrics/pool_use.py.
+QUEUES = ("queue.Queue", "asyncio.Queue")
+TASKS = "asyncio.Task"
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
 CLIENT_OF_TORNADO = "tornado.httpclient.AsyncHTTPClient"
 REMEDIES: dict[str | None, str] = {  # by the name of a pool
@@ -172,14 +175,22 @@ def _least_queued(queue: PoolUse) -> float:
 
 
 def find_backlog_grows(of: Figures) -> Cause | None:
-    """Requests hand over calls faster than a pool ends them, and do not wait for all of them."""
+    """Requests hand over calls faster than a pool ends them, and do not wait for all of them.
+
+    Or they start tasks of the event loop faster than these end.
+    """
     for pool in of.records[-1].application.threads.pools if of.records else ():
         waiting, least = pool.waiting or 0.0, UNAWAITED * max(1.0, pool.inside or 0.0)
         is_kind = pool.kind in EXECUTORS
         if pool.kind in QUEUES:
             waiting, is_kind = pool.queued or 0.0, (pool.idle_waiting or 0.0) >= CONSUMES
+        elif pool.kind == TASKS:
+            waiting, is_kind = pool.queued or 0.0, True
+            least = UNFINISHED * of.records[-1].case.users
         if is_kind and pool.grows and waiting >= least:
-            return Cause(BACKLOG_GROWS, waiting, least, limit=pool.limit, facts=pool)
+            awaits = of.hottest is not None and of.hottest.doing == AWAITS
+            line = of.hottest if awaits and pool.kind == TASKS else None
+            return Cause(BACKLOG_GROWS, waiting, least, limit=pool.limit, line=line, facts=pool)
     return None
 
 
@@ -361,14 +372,32 @@ def _describe_backlog(backlog: Backlog) -> str:
     return f"requests wait for {consumers} of {name}: {waiting} wait in it"
 
 
-def _describe_backlog_grows(cause: Cause, _: int) -> str:
+def _describe_backlog_grows(cause: Cause, users: int) -> str:
     pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("queue.Queue")
+    if pool.kind == TASKS:
+        most = "" if cause.line is None else f", most of them at {who.place(cause.line)}"
+        return (
+            f"asyncio tasks are started faster than they end{most}: {cause.value or 0.0:,.0f} are "
+            f"unfinished on average, and ever more, with {counted(users, 'user')}"
+        )
     kind = "asyncio's default executor" if pool.kind == DEFAULT else _with_article(pool.kind)
     name = kind if pool.name is None else f"{escaped(pool.name)}, {kind}"
     size = f" of {counted(pool.limit or 0, UNITS[pool.kind])}" if pool.kind in UNITS else ""
     return (
         f"calls come faster than they end in {name}{size}: {cause.value or 0.0:,.0f} wait on "
         f"average, and ever more, while {pool.inside or 0.0:.0f} requests are inside"
+    )
+
+
+def _remedy_backlog_grows(cause: Cause) -> str:
+    if isinstance(cause.facts, PoolUse) and cause.facts.kind == TASKS:
+        return (
+            "let requests wait for them, or start fewer, such as by a queue of limited size with "
+            "few consumers; what computes belongs in a process of its own"
+        )
+    return (
+        "let requests wait for these calls, or refuse some if many wait; cancel those that nobody "
+        "waits for any more; make each faster, or give them more workers"
     )
 
 
@@ -427,8 +456,7 @@ RULES = (
         BACKLOG_GROWS,
         find_backlog_grows,
         _describe_backlog_grows,
-        "let requests wait for these calls, or refuse some if many wait; cancel those that nobody "
-        "waits for any more; make each faster, or give them more workers",
+        _remedy_backlog_grows,
         is_symptom_of=STOPPED,
     ),
 )

@@ -57,7 +57,8 @@ class PoolUse:
     of items of a queue. `idle_full`, `idle_waiting` and `idle_queued` are the same means while no
     request was inside: the use by background tasks, and the consumers of a queue that wait. The
     values are those of the process with the highest `full`. If only calls waited for the consumers
-    of a queue, `full` is 0, and `limit` is None.
+    of a queue, `full` is 0, and `limit` is None. Of the kind asyncio.Task, `queued` are unfinished
+    tasks; it is listed only if they grow.
     """
 
     kind: str

@@ -305,7 +305,7 @@ def test_threads_that_sleep_before_retries_are_named_with_their_line(
     for cause in found:
         assert cause.line == line
         assert diagnosis.sentence(cause, 64).startswith(
-            "Requests call others again after failures, and sleep before that in level (stock.py:53, "
+            "Requests call others again after failures, and sleep before that in level (stock.py:53"
         )
     waits = replace(sleeping, who=Who((replace(line, doing="waits"),)))
     assert RETRIES not in [each.kind for each in diagnosis.diagnose([waits])]

@@ -171,6 +171,21 @@ def test_calls_that_come_faster_than_they_end_and_nobody_waits_for_are_named() -
     assert kinds(replace(POOL, name="shop.LINES"), pool) == [WAITS_ELSEWHERE, BACKLOG_GROWS]
 
 
+def test_tasks_that_are_started_faster_than_they_end_are_named_with_their_line() -> None:
+    tasks = PoolUse("asyncio.Task", None, None, 0.0, 0.0, 0.0, True, queued=100.0)
+    line = HotLine("learn", "jobs.py", 53, 0.9, "awaits")
+    [cause] = diagnosis.diagnose([replace(record(tasks), who=Who((line,)))])
+    assert (cause.kind, cause.value, cause.line) == (BACKLOG_GROWS, 100.0, line)
+    assert diagnosis.clause(cause, 25) == (
+        "asyncio tasks are started faster than they end, most of them at learn (jobs.py:53): 100 "
+        "are unfinished on average, and ever more, with 25 users"
+    )
+    assert "a queue of limited size" in diagnosis.sentence(cause, 25)
+    several = replace(tasks, queued=99.0)  # of each request
+    assert BACKLOG_GROWS not in kinds(several)
+    assert BACKLOG_GROWS not in kinds(replace(tasks, grows=False))
+
+
 def test_a_pool_that_calls_of_others_keep_full_is_named_though_one_request_waits_as_long() -> None:
     others = replace(FULL, waiting=34.0, idle_full=1.0, idle_waiting=18.0)  # 16 are of 25 requests
     assert kinds(others, inside_s=0.11) == [DEFAULT_EXECUTOR]

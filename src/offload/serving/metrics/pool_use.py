@@ -6,7 +6,8 @@ or method of the user is called. What is found is sampled while requests come: h
 use, and how many wait for it. Only samples in which a pool is full are stored.
 
 A queue may be a pool, whose items are its free parts, or hold calls that wait for consumers: then
-it is empty while no request is inside, and its items are counted.
+it is empty while no request is inside, and its items are counted. So are the unfinished tasks of
+the event loop.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 import re
 import sys
 import threading
+from asyncio import all_tasks
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -40,9 +42,11 @@ MOST_IDLE = 500  # samples while no request is inside: the last 5 s of this time
 GROWTH = 2.0  # times as many
 GROWTH_PER_REQUEST, LEAST_GROWTH = 2.0, 1.5  # more for each request inside, and times as many
 DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
+TASKS_EVERY, TASKS_SHARE = 0.1, 0.01  # s between two counts of tasks, and its share of the time
 LOCK = type(threading.Lock())  # libraries have many: only those of the user count
 OWN_FILE = re.compile(r"_own_(.+)_[0-9a-f]{12}")  # the module of a file: tasks/_user_module.py
 QUEUES = ("queue.Queue", "asyncio.Queue")
+TASKS = "asyncio.Task"
 PLAIN = (str, int, float, bytes, ModuleType, type(None))
 RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
@@ -57,7 +61,8 @@ _queued = Samples(3)  # time, number of the pool, items of a queue
 _resolving = Samples(3)  # time, number of the pool, share of its busy threads that resolve names
 _pools: list[Pool] = []  # grows only, so that a number remains that of its pool
 _sampling = threading.Lock()
-_due = _search_due = _dns_due = -math.inf
+_due = _search_due = _dns_due = _tasks_due = -math.inf
+_tasks = 0  # at the last count
 _pause = FIRST_SEARCH
 _own_modules: dict[str, bool] = {}  # whether a module is the user's
 
@@ -160,6 +165,15 @@ def _read_async_queue(queue: Any) -> Use:
     return math.nan, -queue.qsize(), len(queue._getters)
 
 
+def _count_tasks(loop: Any) -> Use:
+    global _tasks, _tasks_due
+    now = monotonic()
+    if now >= _tasks_due:
+        _tasks = len(all_tasks(loop))
+        _tasks_due = now + max(TASKS_EVERY, (monotonic() - now) / TASKS_SHARE)
+    return 0, -_tasks, 0
+
+
 def _read_sqlalchemy(pool: Any) -> Use:
     more, queue = pool._max_overflow, pool._pool
     limit = math.inf if more == -1 else pool.size() + more
@@ -244,6 +258,12 @@ def _add(thing: Any, name: str | None = None) -> Pool | None:
     pool.name = name
     _pools.append(pool)
     return pool
+
+
+def _add_tasks(loop: Any) -> None:
+    """Add the tasks of the first event loop: items of a queue, which has no limit."""
+    if loop is not None and all(pool.title != TASKS for pool in _pools):
+        _pools.append(Pool(loop, TASKS, _count_tasks))
 
 
 def _add_executors(loop: Any) -> None:
@@ -386,6 +406,7 @@ def sample(inside: int, loop: Any = None, application: object = None) -> None:
             _search(application)
             _search_due, _pause = now + _pause, min(LAST_SEARCH, 2 * _pause)
         _add_executors(loop)
+        _add_tasks(loop)
         _store(now, inside, inside == 0 if loop is not None else inside <= 1)
     except Exception:  # noqa: BLE001 - objects of the user may do anything; this is only a sample
         _search_due = now + LAST_SEARCH
@@ -402,8 +423,8 @@ def _store(now: float, inside: int, is_idle: bool) -> None:
             continue
         limit, used, waiting = use
         is_full = limit >= 1 and (used >= limit or waiting > 0)
-        queued = limit - used if pool.title in QUEUES else 0.0
-        if is_idle:
+        queued = limit - used if pool.title in (*QUEUES, TASKS) else 0.0
+        if is_idle and pool.title != TASKS:  # requests that start tasks may never be seen inside
             pool.note_idle(is_full, waiting, queued)
         elif queued:
             _queued.add(now, number, queued)
@@ -439,7 +460,8 @@ def _resolves(frame: Any) -> bool:
 def between(start: float, end: float) -> list[dict[str, Any]] | None:
     """Return the pools that were full in a window, the most often full first; None if unknown.
 
-    Also queues in which calls waited for consumers.
+    Also queues in which calls waited for consumers, and the unfinished tasks of the event loop,
+    if they grow.
 
     `full` is the share of samples in which all of a pool was in use, `waiting` the mean number of
     calls that waited for it, `inside` that of requests in the application. `grows`: far more waited
@@ -471,6 +493,7 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
                 **_pools[number].idle,
             }
         )
+    found = [each for each in found if each["kind"] != TASKS or each["grows"]]
     found.sort(key=lambda each: (each["full"], each["queued"]), reverse=True)
     return found[:MOST_REPORTED]
 
@@ -481,7 +504,7 @@ def _waits(queue: Pool) -> bool:
     Otherwise they are the free parts of a pool.
     """
     idle = queue.idle["idle_queued"]
-    return idle is not None and idle < 1
+    return queue.title == TASKS or (idle is not None and idle < 1)
 
 
 def _describe(pool: Pool) -> dict[str, Any]:
