@@ -57,7 +57,7 @@ ADVISED = (
     Seeded("fastapi_own_threads:app", "nothing", ("fastapi",)),
     Seeded("fastapi_forgets:app", "backlog_grows", ("fastapi",), named="of 2 threads"),
     Seeded("fastapi_audits:app", "nothing", ("fastapi",)),
-    Seeded("starlette_spawns:app", "backlog_grows", ("starlette",), named="asyncio tasks are"),
+    Seeded("starlette_spawns:app", "backlog_grows", ("starlette",), named="tasks are started faster"),
     Seeded("starlette_body_awaits:app", "nothing", ("starlette",)),
     Seeded("starlette_catalogue:app", "collector", ("starlette",)),
     Seeded("flask_catalogue:app", "collector", ("flask",)),

@@ -11,8 +11,8 @@ tasks: set[asyncio.Task[None]] = set()
 
 
 async def learn() -> None:
-    for _ in range(50):
-        sum(range(5000))
+    for _ in range(1000):
+        sum(range(500))
         await asyncio.sleep(0)
 
 
