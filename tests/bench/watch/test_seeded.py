@@ -234,7 +234,7 @@ def test_an_ordinary_user_gets_the_same_answer_for_his_own_server() -> None:
     with serving(UVICORN, UNPRIVILEGED) as (pid, port), Users(port, "/receipt", 8):
         summary = watch(pid, UNPRIVILEGED)
     assert kinds(summary) == [LOOP_BLOCKED], {key: summary[key] for key in SEEN}
-    assert "Print_receipt (shop.py:15, route)" in summary["causes"][0]["sentence"]
+    assert "print_receipt (shop.py:15, route)" in summary["causes"][0]["sentence"]
     assert summary["not_seen"] == []
 
 
