@@ -6,6 +6,7 @@ has a socket is in /proc/PID/fd, which its user and root may read.
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -149,11 +150,11 @@ def open_sockets(pid: int) -> set[str]:
 
     Empty if it has ended, or belongs to another user.
     """
-    found = set()
+    found, folder = set(), f"/proc/{pid}/fd"
     with suppress(OSError):
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
+        for name in os.listdir(folder):  # noqa: PTH208 - a third of the time, as below
             with suppress(OSError):
-                found.add(str(entry.readlink()))
+                found.add(os.readlink(f"{folder}/{name}"))  # noqa: PTH115
     return found
 
 

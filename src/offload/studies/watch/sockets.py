@@ -23,7 +23,7 @@ from offload.engine.sockets import (
     read_sockets,
 )
 
-SHARE = 0.002  # maximum use of a core for readings
+SHARE = 0.003  # maximum use of a core for readings
 FEWEST = 20  # requests, from which a mean response time is known to a quarter
 OTHER_NETWORK = (
     "pid {pid} has a network of its own, as in a container, so its connections are unknown: run "
