@@ -30,7 +30,8 @@ class GilUse:
     """The use of the GILs of a process in a period; each share is from 0 to 1, None is unknown.
 
     `rho` is the share of time in which a GIL was held, the mean of `gils` if interpreters have
-    their own. `late` is the share of the `samples` that were taken late because no core was free.
+    their own, from those `samples` that were on time. `late` is the share of those that were taken
+    late because no core was free.
     `state` is ON, OFF or UNREADABLE. `why` is the reason if the GILs are unreadable.
     """
 
@@ -53,8 +54,8 @@ class GilUse:
 class _Target:
     """A process that is sampled, and its sums of samples since the last `take`.
 
-    `locked` is the number of locked GILs in all `samples`, and `late` the number of samples that
-    were late or missed.
+    `locked` is the number of locked GILs in the samples that were `on_time`, and `late` the number
+    of those that were late or missed.
     """
 
     runtime: Runtime | None = None
@@ -65,6 +66,7 @@ class _Target:
     retry_at: float = 0.0
     locked: int = 0
     samples: int = 0
+    on_time: int = 0
     late: int = 0
     switches: list[int] = field(default_factory=list)  # the first and the last count
 
@@ -117,7 +119,7 @@ class GilMeter:
             elapsed, self._taken_at = now - self._taken_at, now
             found = {pid: _use(target, elapsed) for pid, target in self._targets.items()}
             for target in self._targets.values():
-                target.locked = target.samples = target.late = 0
+                target.locked = target.samples = target.on_time = target.late = 0
                 target.switches = target.switches[-1:]
         return found
 
@@ -160,9 +162,11 @@ class GilMeter:
                     target.reader, target.retry_at = None, 0.0
                     target.why = Unreadable(ENDED, f"the GIL of pid {pid} was lost ({error})")
                     continue
-                target.locked += sum(locked)
                 target.samples += 1
                 target.late += late
+                if not late:  # a late one waited for a thread that ran, and may have held the GIL
+                    target.locked += sum(locked)
+                    target.on_time += 1
                 target.switches[1:] = [switches]
 
 
@@ -204,7 +208,7 @@ def _use(target: _Target, elapsed: float) -> GilUse:
     version, gils = target.gils.version, len(target.gils.addresses)
     if not gils:
         return GilUse(OFF, version)
-    if not target.samples or elapsed <= 0:
+    if not target.on_time or elapsed <= 0:
         return GilUse(ON, version, gils)
     counts = target.switches
     switches_per_s = (counts[-1] - counts[0]) / elapsed if len(counts) == 2 else None
@@ -212,7 +216,7 @@ def _use(target: _Target, elapsed: float) -> GilUse:
         state=ON,
         python=version,
         gils=gils,
-        rho=min(1.0, target.locked / target.samples / gils),
+        rho=min(1.0, target.locked / target.on_time / gils),
         samples=target.samples,
         late=min(1.0, target.late / target.samples),
         switches_per_s=None if switches_per_s is None or switches_per_s < 0 else switches_per_s,
