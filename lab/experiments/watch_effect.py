@@ -32,7 +32,7 @@ from scripts.script import ROOT, run
 
 SERVERS = ("gunicorn_gthread", "uvicorn_httptools", "granian_wsgi")
 TASK = f"{Path(__file__).with_name('gil_task.py')}:hold_gil"
-SECONDS = 20.0  # s of load of each server: the standard error of rho is 0.02 then
+SECONDS = 20.0  # s of load of each server: rho has a standard error of 0.01 to 0.02 then
 WITHIN = 0.05
 PAIRS, SLICE, WARM = 120, 1.8, 0.2  # s of each slice, and of the warm-up before it
 LEAST = 0.98

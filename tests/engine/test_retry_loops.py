@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,16 @@ async def ask():
         except OSError:
             await asyncio.sleep(pause)
 """
+UNTIL = """
+def ask():
+    answer = None
+    while answer is None:
+        try:
+            answer = call()
+        except OSError:
+            time.sleep(0.1)
+    return answer
+"""
 # Twins that are no retries:
 EACH_ITEM = """
 def send_all(items):
@@ -74,6 +85,52 @@ def refresh():
             return
         time.sleep(0.1)
 """
+STREAM = """
+async def events(request):
+    while True:
+        if await request.is_disconnected():
+            break
+        yield {"data": read(), "retry": 15000}
+        await asyncio.sleep(1)
+"""
+ENTRIES = """
+def wait(entries):
+    for entry in entries:
+        if entry.last:
+            break
+        time.sleep(0.1)
+"""
+STOPPABLE = """
+async def refresh(stop):
+    while True:
+        if stop.is_set():
+            return
+        try:
+            await load()
+        except OSError:
+            log()
+        await asyncio.sleep(5)
+"""
+PACED = """
+def send_all(items):
+    for item in items:
+        for attempt in range(3):
+            try:
+                post(item)
+                break
+            except OSError:
+                log(item)
+        time.sleep(1)
+"""
+QUEUE = """
+def take():
+    while True:
+        try:
+            return jobs.get_nowait()
+        except queue.Empty:
+            time.sleep(0.01)
+"""
+DEEP = "def ask():\n    return " + "+".join(["a"] * 3000) + "\n    time.sleep(1)\n"
 
 
 def line_of(code: str) -> int:
@@ -87,19 +144,39 @@ def line_of(code: str) -> int:
         (AFTER, True),
         (BY_STATUS, True),
         (AWAITED, True),
+        ("\ufeff" + HANDLED, True),
+        (UNTIL, True),
         (EACH_ITEM, False),
         (POLL, False),
         (REFRESH, False),
+        (STREAM, False),
+        (ENTRIES, False),
+        (STOPPABLE, False),
+        (PACED, False),
+        (QUEUE, False),
+        (DEEP, False),
         ("def ask(:", False),
     ],
 )
-def test_a_loop_that_ends_once_a_call_succeeds_tries_again(
+@pytest.mark.filterwarnings("error")
+def test_a_loop_that_is_left_once_a_call_succeeds_tries_again(
     tmp_path: Path, code: str, expected: bool
 ) -> None:
     (tmp_path / "app.py").write_text(code)
     line = line_of(code) if "sleep(" in code else 1
     assert sleeps_before_retry([(str(tmp_path / "app.py"), line)]) is expected
     assert not sleeps_before_retry([(str(tmp_path / "app.py"), 2)])  # the function
+
+
+def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    place = (str(file), line_of(HANDLED))
+    assert not sleeps_before_retry([place])
+    file.write_text(HANDLED)
+    assert sleeps_before_retry([place])
+    file.write_text(POLL)
+    os.utime(file, ns=(1, 1))
+    assert not sleeps_before_retry([place])
 
 
 def test_a_function_that_sleeps_for_a_handler_counts_by_its_caller(tmp_path: Path) -> None:

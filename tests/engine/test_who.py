@@ -336,3 +336,21 @@ def test_a_function_is_named_and_its_server_allows_it_only_meanwhile() -> None:
         server.stop(running)
     assert {line.file for line in found.lines} == {"functions.py"}
     assert found.lines[0].line == hot_line("functions.py", "lock_held")
+
+
+def test_a_line_of_the_user_sleeps_before_a_retry_by_its_loop(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(
+        "def ask():\n"
+        "    for attempt in range(3):\n"
+        "        try:\n"
+        "            return call()\n"
+        "        except OSError:\n"
+        "            time.sleep(0.1)\n"
+    )
+    sleeps = (*WSGI, f"ask@{file}:6")
+    [found] = hot_lines.find_lines(samples(every=[(sleeps, 90)]), tmp_path)
+    assert (found.line, found.doing) == (6, hot_lines.RETRIES)
+    file.write_text("def ask():\n\n\n\n\n    time.sleep(0.1)\n")
+    [found] = hot_lines.find_lines(samples(every=[(sleeps, 90)]), tmp_path)
+    assert found.doing == hot_lines.WAITS

@@ -189,6 +189,8 @@ def find_retries(of: Figures) -> Cause | None:
     line = of.hottest
     if line is None or line.doing != hot_lines.RETRIES or line.share < RETRIED:
         return None
+    if of.signs.wait_share is not None and of.signs.wait_share < RETRIED:
+        return None  # it is in a background task: requests do not wait
     return Cause(RETRIES, line.share, RETRIED, line=line)
 
 
@@ -290,8 +292,8 @@ def _describe_middleware_layers(cause: Cause, _: int) -> str:
 def _describe_retries(cause: Cause, _: int) -> str:
     line = "" if cause.line is None else who.place(cause.line)
     return (
-        f"requests call others again after failures, and sleep before that in {line} for "
-        f"{percent(cause.value or 0.0)} of the time"
+        f"requests call others again after failures, and sleep before that in {line}: "
+        f"{percent(cause.value or 0.0)} of the threads or tasks that run your code"
     )
 
 

@@ -12,7 +12,7 @@ from offload.causes.gains import Switch
 from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine
-from offload.engine.hot_lines import BLOCKS, HOLDS, OWN_THREAD
+from offload.engine.hot_lines import BLOCKS, COMPUTES, HOLDS, OWN_THREAD
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
@@ -242,21 +242,24 @@ def find_background_gil(of: Figures) -> Cause | None:
     """Threads that the application started itself hold the GIL, for which requests wait.
 
     Either they also use a core without requests, so that requests do not give them their work; or
-    they hold it for so long at a time that the event loop stalls.
+    they hold it for so long at a time that the event loop stalls. In the first case they may take
+    and release it all the time, such as those that poll, so that they are seen to compute.
     """
-    held = [line for line in of.background if line.doing == HOLDS]
-    share, used = math.fsum(line.share for line in held), of.signs.gil_utilisation
-    if of.gil_enabled is False or used is None or share < OWN_STALLS:
+    idle = median([record.baseline.idle_cores for record in of.records]) or 0.0
+    is_busy = idle / of.processes >= OWN_GIL and (of.signs.gil_utilisation or 0.0) >= OWN_FULL
+    doing = (HOLDS, COMPUTES) if is_busy else (HOLDS,)
+    own = [line for line in of.background if line.doing in doing]
+    share = math.fsum(line.share for line in own)
+    if of.gil_enabled is False or of.signs.gil_utilisation is None or share < OWN_STALLS:
         return None
     if _held_by_requests(of) > share:
         return None
-    idle = median([record.baseline.idle_cores for record in of.records]) or 0.0
-    is_busy = share >= OWN_GIL and used >= OWN_FULL and idle / of.processes >= OWN_GIL
+    is_busy = is_busy and share >= OWN_GIL
     is_stalling = _find_long_lag_s(of, share) is not None and _blocking_line(of) is None
     if not is_busy and not is_stalling:
         return None
     least = OWN_GIL if is_busy else OWN_STALLS
-    return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), least, line=held[0])
+    return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), least, line=own[0])
 
 
 def _held_by_requests(of: Figures) -> float:
@@ -452,8 +455,10 @@ def _describe_gil_saturated(cause: Cause, _: int) -> str:
 
 def _describe_background_gil(cause: Cause, _: int) -> str:
     line = "" if cause.line is None else who.place(replace(cause.line, context=None))
+    polls = cause.line is not None and cause.line.doing == COMPUTES
+    does = "take the GIL again and again, also without requests," if polls else "hold the GIL"
     return (
-        f"threads that the application started itself hold the GIL for {percent(cause.value or 0)} "
+        f"threads that the application started itself {does} for {percent(cause.value or 0)} "
         f"of the time, mostly in {line}, and requests wait for it"
     )
 

@@ -23,8 +23,8 @@ from offload.causes.failures import (
 )
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
-from offload.engine.application import PoolUse
-from offload.engine.hot_lines import AWAITS
+from offload.engine.application import HotLine, PoolUse
+from offload.engine.hot_lines import AWAITS, RETRIES
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent
@@ -36,6 +36,7 @@ WAITING = 0.1  # calls that wait for a pool, for each request in the application
 LEAST_GAIN = 0.25  # waiting calls per part of a pool: a larger one gains at most this share
 UNAWAITED = 2.0  # waiting calls for each request inside, of a backlog that grows
 UNFINISHED = 4.0  # tasks for each user: a request may have several, such as one per middleware
+MOST_TASKS = 0.5  # share of the tasks of a line that is named
 CONSUMES = 0.5  # consumers that wait while a queue is empty; one that polls it does not wait
 WAITING_QUEUE = 0.5  # the same for a queue: one that feeds a background task is empty, too
 MOST_QUEUED = 1.05  # items of such a queue for each request: the means differ a little
@@ -126,7 +127,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
         if pool.kind == DEFAULT:
             return None
         return replace(_cause(WAITS_ELSEWHERE, pool), limit=_count_parts(pool, of))
-    if not _waits_while_idle(of) or find_backlog_grows(of) is not None:
+    if not _waits_while_idle(of) or _find_backlog_of_calls(of) is not None:
         return None
     if (backlog := _find_backlog(of)) is not None:
         waiting, least = backlog.queue.queued, _least_queued(backlog.queue)
@@ -175,23 +176,37 @@ def _least_queued(queue: PoolUse) -> float:
 
 
 def find_backlog_grows(of: Figures) -> Cause | None:
-    """Requests hand over calls faster than a pool ends them, and do not wait for all of them.
+    """Requests start calls or tasks faster than these end, and do not wait for all of them."""
+    return _find_backlog_of_calls(of) or _find_backlog_of_tasks(of)
 
-    Or they start tasks of the event loop faster than these end.
-    """
+
+def _find_backlog_of_calls(of: Figures) -> Cause | None:
     for pool in of.records[-1].application.threads.pools if of.records else ():
-        waiting, least = pool.waiting or 0.0, UNAWAITED * max(1.0, pool.inside or 0.0)
-        is_kind = pool.kind in EXECUTORS
+        waiting, is_kind = pool.waiting or 0.0, pool.kind in EXECUTORS
         if pool.kind in QUEUES:
             waiting, is_kind = pool.queued or 0.0, (pool.idle_waiting or 0.0) >= CONSUMES
-        elif pool.kind == TASKS:
-            waiting, is_kind = pool.queued or 0.0, True
-            least = UNFINISHED * of.records[-1].case.users
+        least = UNAWAITED * max(1.0, pool.inside or 0.0)
         if is_kind and pool.grows and waiting >= least:
-            awaits = of.hottest is not None and of.hottest.doing == AWAITS
-            line = of.hottest if awaits and pool.kind == TASKS else None
-            return Cause(BACKLOG_GROWS, waiting, least, limit=pool.limit, line=line, facts=pool)
+            return Cause(BACKLOG_GROWS, waiting, least, limit=pool.limit, facts=pool)
     return None
+
+
+def _find_backlog_of_tasks(of: Figures) -> Cause | None:
+    """Tasks grow in number on a loop that is busy: with an idle one they wait, and delay nobody."""
+    if not of.records or execution.is_idle(of):
+        return None
+    least = UNFINISHED * of.records[-1].case.users / of.processes
+    for pool in of.records[-1].application.threads.pools:
+        if pool.kind == TASKS and pool.grows and (pool.queued or 0.0) >= least:
+            return Cause(BACKLOG_GROWS, pool.queued, least, line=_line_of_tasks(of), facts=pool)
+    return None
+
+
+def _line_of_tasks(of: Figures) -> HotLine | None:
+    """Return the line at which most tasks of the user are; None if it is unknown."""
+    lines = [line for r in of.records if r.who for line in r.who.lines]
+    known = (line for line in lines if line.doing in (AWAITS, RETRIES) and line.share > MOST_TASKS)
+    return next(known, None)
 
 
 def mark_shared(cause: Cause, one: float, rates: Mapping[int, float]) -> Cause:

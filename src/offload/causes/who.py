@@ -17,7 +17,8 @@ CLAUSES = {
     "blocks the loop": "blocks the event loop for {share} of the time",
     "computes without the GIL": "computes without the GIL for {share} of the time",
     "waits": "waits: {share} of the time of the threads that run your code",
-    "sleeps before a retry": "sleeps before a retry for {share} of the time",
+    "sleeps before a retry": "sleeps before a retry: {share} of the threads or tasks that run "
+    "your code",
     "awaits": "awaits: {share} of the tasks that run your code",
     "keeps memory": "allocates {share} of the memory that stays in use",
 }

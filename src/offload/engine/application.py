@@ -56,9 +56,9 @@ class PoolUse:
     names; `shares_dns`: the event loop resolves host names in it, too. `queued` is the mean number
     of items of a queue. `idle_full`, `idle_waiting` and `idle_queued` are the same means while no
     request was inside: the use by background tasks, and the consumers of a queue that wait. The
-    values are those of the process with the highest `full`. If only calls waited for the consumers
-    of a queue, `full` is 0, and `limit` is None. Of the kind asyncio.Task, `queued` are unfinished
-    tasks; it is listed only if they grow.
+    values are those of the process with the highest `full`, or else `queued`. If only calls waited
+    for the consumers of a queue, `full` is 0, and `limit` is None. Of the kind asyncio.Task,
+    `queued` are unfinished tasks; it is listed only if they grow.
     """
 
     kind: str
@@ -358,9 +358,9 @@ class Application:
 class HotLine:
     """A line of the user's code: what it is `doing`, and for which `share` of the time.
 
-    The share of "waits" and of "sleeps before a retry", in a library, is that of the time of all
-    threads that run the user's code, and of "awaits" that of all asyncio tasks of the user that
-    await; that of "keeps memory" is of the memory that is allocated and stays in use; the others
+    The share of "waits" is that of the time of all threads that run the user's code, of "awaits"
+    that of all asyncio tasks of the user that await, and of "sleeps before a retry" one of both;
+    that of "keeps memory" is of the memory that is allocated and stays in use; the others
     are means over the processes that run this code. `file` is relative to the
     user's folder. `context` is what the function is for the application, such as "route" or
     "middleware"; None is unknown.

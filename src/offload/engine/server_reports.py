@@ -329,13 +329,20 @@ def _merge_steps(parts: Sequence[Facts]) -> dict[str, float | None]:
 
 
 def _merge_pools(reports: Sequence[Facts]) -> list[Facts]:
-    """Return each pool in the state of the process in which it was full most often."""
+    """Return each pool in the state of the process in which it was full most often.
+
+    If it was never full, in that with the most items: a queue, or unfinished tasks.
+    """
     found: dict[tuple[str, str | None], Facts] = {}
     for pool in (pool for report in reports for pool in report.get("pools") or ()):
         key = (pool["kind"], pool["name"])
-        if key not in found or found[key]["full"] < pool["full"]:
+        if key not in found or _fullness(found[key]) < _fullness(pool):
             found[key] = pool
     return sorted(found.values(), key=lambda pool: -pool["full"])
+
+
+def _fullness(pool: Facts) -> tuple[float, float]:
+    return pool["full"], pool["queued"]
 
 
 def _total(counts: Iterable[int | None]) -> int | None:

@@ -216,6 +216,13 @@ def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
         "threads that the application started itself hold the GIL for 34 % of the time, mostly in "
         "compute (board.py:63), and requests wait for it"
     )
+    polls = replace(own, doing="computes without the GIL", share=0.34)
+    [cause] = found(full, background=[polls], **busy)
+    assert "take the GIL again and again, also without requests, for 34 %" in diagnosis.clause(
+        cause, 25
+    )
+    rests = found(full, background=[polls], **(busy | {"records": idle(0.1)}))
+    assert BACKGROUND_GIL not in [each.kind for each in rests]
     assert kinds(full, background=lines[:1], **busy) == [GIL_SATURATED]
     assert BACKGROUND_GIL in kinds({"gil_utilisation": 0.8}, background=lines, **busy)
     assert BACKGROUND_GIL not in kinds({"gil_utilisation": 0.7}, background=lines, **busy)

@@ -174,16 +174,21 @@ def test_calls_that_come_faster_than_they_end_and_nobody_waits_for_are_named() -
 def test_tasks_that_are_started_faster_than_they_end_are_named_with_their_line() -> None:
     tasks = PoolUse("asyncio.Task", None, None, 0.0, 0.0, 0.0, True, queued=100.0)
     line = HotLine("learn", "jobs.py", 53, 0.9, "awaits")
-    [cause] = diagnosis.diagnose([replace(record(tasks), who=Who((line,)))])
+    busy = {"cores_used": 0.95, "gil_utilisation": 0.97}
+    own = replace(record(tasks, **busy), who=Who((replace(line, doing="waits"), line)))
+    cause = diagnosis.diagnose([own])[0]
     assert (cause.kind, cause.value, cause.line) == (BACKLOG_GROWS, 100.0, line)
+    seldom = replace(own, who=Who((replace(line, share=0.5),)))
+    assert diagnosis.diagnose([seldom])[0].line is None
     assert diagnosis.clause(cause, 25) == (
         "asyncio tasks are started faster than they end, most of them at learn (jobs.py:53): 100 "
         "are unfinished on average, and ever more, with 25 users"
     )
     assert "a queue of limited size" in diagnosis.sentence(cause, 25)
     several = replace(tasks, queued=99.0)  # of each request
-    assert BACKLOG_GROWS not in kinds(several)
-    assert BACKLOG_GROWS not in kinds(replace(tasks, grows=False))
+    assert BACKLOG_GROWS not in kinds(several, **busy)
+    assert BACKLOG_GROWS not in kinds(replace(tasks, grows=False), **busy)
+    assert kinds(POOL, tasks) == [WAITS_ELSEWHERE]  # the loop is idle: they delay nobody
 
 
 def test_a_pool_that_calls_of_others_keep_full_is_named_though_one_request_waits_as_long() -> None:

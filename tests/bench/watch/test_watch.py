@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -270,6 +271,16 @@ def test_a_process_that_ends_has_no_rho_from_then_on() -> None:
         why = meter.take()[process.pid].why
     assert why is not None
     assert (why.kind, why.message) == (gil_location.ENDED, f"pid {process.pid} has ended")
+
+
+def test_late_samples_do_not_count_for_rho_but_make_it_unreliable() -> None:
+    gils = Gils(addresses=(1,), version="3.11.7", free_threaded=False)
+    half = gil_meter._Target(gils=gils, locked=3, samples=6, on_time=4, late=2)
+    found = gil_meter._use(half, 1.0)
+    assert (found.rho, found.samples, found.late) == (0.75, 6, 0.3333333333333333)
+    assert not found.is_reliable
+    late = gil_meter._use(replace(half, locked=0, on_time=0, late=6), 1.0)
+    assert (late.rho, late.samples, late.late, late.is_reliable) == (None, 6, 1.0, False)
 
 
 def test_sampling_uses_a_limited_share_of_a_core(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,8 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_due", "_search_due", "_dns_due"):
+    monkeypatch.setattr(pool_use, "_tasks", 0)
+    for name in ("_due", "_search_due", "_dns_due", "_tasks_due"):
         monkeypatch.setattr(pool_use, name, 0.0)
 
 
@@ -335,3 +336,32 @@ def test_the_thread_of_sync_to_async_has_the_name_of_its_variable(
         pool_use._add_executors(None)
         [found] = [pool for pool in pool_use._pools if pool.thing() is executor]
     assert found.name == pool_use.SYNC_TO_ASYNC == pools.SYNC_TO_ASYNC
+
+
+@pytest.mark.parametrize(("started", "grows"), [(40, True), (0, False)])
+def test_unfinished_tasks_of_the_loop_are_reported_if_they_grow(
+    started: int, grows: bool, module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_use, "TASKS_EVERY", 0.0)
+
+    async def serve() -> list[dict[str, Any]]:
+        loop, began = asyncio.get_running_loop(), time.monotonic()
+        tasks = [asyncio.create_task(asyncio.sleep(60)) for _ in range(50)]
+        for _ in range(12):
+            tasks += [asyncio.create_task(asyncio.sleep(60)) for _ in range(started)]
+            await asyncio.sleep(pool_use.INTERVAL)
+            pool_use.sample(0, loop)  # requests that only start tasks are never seen inside
+        for task in tasks:
+            task.cancel()
+        found = pool_use.between(began, time.monotonic())
+        assert found is not None
+        return [each for each in found if each["kind"] == pool_use.TASKS]
+
+    found = asyncio.run(serve())
+    assert [each["grows"] for each in found] == [True] * grows
+    for each in found:
+        assert 200 < each["queued"] < 500  # 91 to 531
+
+
+def test_tasks_of_a_loop_that_is_gone_are_not_counted(module: ModuleType) -> None:
+    assert pool_use._count_tasks(None) == (0, 0, 0)

@@ -138,9 +138,10 @@ class GilMeter:
         rng = random.Random()  # noqa: S311 - no secret; the shared generator may be seeded
         start, slot, count = time.monotonic(), 0, 0
         while not self._stopped.is_set() and (slot * every < seconds or not count):
-            due = start + (slot + rng.random()) * every
-            if (pause := due - time.monotonic()) > 0:
-                time.sleep(pause)
+            ready = time.monotonic()  # after `also`, which may have taken longer than a period
+            slot = max(slot, int((ready - start) / every))
+            due = max(ready, start + (slot + rng.random()) * every)
+            time.sleep(due - ready)
             at = time.monotonic()
             now = int((at - start) / every)
             missed = max(0, now - slot - 1)  # periods without a sample
@@ -208,7 +209,7 @@ def _use(target: _Target, elapsed: float) -> GilUse:
     version, gils = target.gils.version, len(target.gils.addresses)
     if not gils:
         return GilUse(OFF, version)
-    if not target.on_time or elapsed <= 0:
+    if not target.samples or elapsed <= 0:
         return GilUse(ON, version, gils)
     counts = target.switches
     switches_per_s = (counts[-1] - counts[0]) / elapsed if len(counts) == 2 else None
@@ -216,7 +217,7 @@ def _use(target: _Target, elapsed: float) -> GilUse:
         state=ON,
         python=version,
         gils=gils,
-        rho=min(1.0, target.locked / target.on_time / gils),
+        rho=min(1.0, target.locked / target.on_time / gils) if target.on_time else None,
         samples=target.samples,
         late=min(1.0, target.late / target.samples),
         switches_per_s=None if switches_per_s is None or switches_per_s < 0 else switches_per_s,

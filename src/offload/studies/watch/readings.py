@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -167,7 +168,8 @@ class Watch:
 
 def _own_cpu_s() -> float:
     """Return the CPU time of this process so far, with its children that have ended, in s."""
-    return sum(os.times()[:4])
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _process_of(thread: int) -> int:

@@ -122,7 +122,7 @@ class Summary:
         found = self.processes.setdefault(use.pid, ProcessSummary(use.name, gil.state))
         found.name, found.gil = use.name, gil.state
         found.why = None if gil.why is None else gil.why.message
-        found.unreliable += gil.rho is not None and not gil.is_reliable
+        found.unreliable += gil.samples > 0 and not gil.is_reliable
         for name, statistic in found.figures.items():
             statistic.add(gil.rho if name == "rho" else getattr(use, name))
 

@@ -272,10 +272,7 @@ class ThreadMeter:
             into[key] = opened
 
     def sample(self) -> None:
-        """Sample the threads that are due; call it often, at random times.
-
-        So a periodic process causes no aliasing.
-        """
+        """Sample the threads that are due; call it often, and at random times against aliasing."""
         now = time.monotonic()
         if now >= self._loops_due:
             with self._lock:
