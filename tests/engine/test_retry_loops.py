@@ -49,6 +49,19 @@ async def ask():
         except OSError:
             await asyncio.sleep(pause)
 """
+CHECKED = """
+def ask():
+    for pause in PAUSES:
+        try:
+            answer = call()
+        except OSError:
+            log()
+        else:
+            keep(answer)
+        if answer.ok:
+            return answer
+        time.sleep(pause)
+"""
 UNTIL = """
 def ask():
     answer = None
@@ -146,6 +159,7 @@ def line_of(code: str) -> int:
         (AWAITED, True),
         ("\ufeff" + HANDLED, True),
         (UNTIL, True),
+        (CHECKED, True),
         (EACH_ITEM, False),
         (POLL, False),
         (REFRESH, False),

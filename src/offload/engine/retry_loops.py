@@ -87,9 +87,7 @@ def _ends(loop: ast.For | ast.AsyncFor | ast.While, call: ast.Try) -> bool:
     if not call.handlers:
         return False
     after = loop.body[loop.body.index(call) + 1 :] if call in loop.body else []
-    if any(isinstance(each, LEAVES) for each in _inside([*call.body, *call.orelse])):
-        return True
-    if any(isinstance(each, LEAVES) for each in after):
+    if any(isinstance(each, LEAVES) for each in _inside([*call.body, *call.orelse, *after])):
         return True
     known = set(_names(loop.test)) if isinstance(loop, ast.While) else set()
     stored = (each for each in _inside(call.body) if isinstance(each, ast.Assign))
