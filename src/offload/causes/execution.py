@@ -39,6 +39,7 @@ COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 OFTEN_COLLECTED = 0.15  # the same, from which it is a cause: without it the rate is 18 % higher
 GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
 GROWN_ALONE = 2.0  # times as long alone after a load as before
+HELD_FULL = 0.5  # share of the time in which all threads or parts of a pool are in use
 GROWN_ALONE_S = 0.002  # s by which it is longer, at least
 STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
 OF_REQUEST = ("route", "middleware", "dependency", None)  # contexts of lines
@@ -350,7 +351,13 @@ def find_cost_grows(of: Figures) -> Cause | None:
 
 
 def _find_later_times(of: Figures) -> AloneTimes | None:
-    """Return the times of a request alone before and after a load, if it then takes far longer."""
+    """Return the times of a request alone before and after a load, if it then takes far longer.
+
+    Not if threads that requests wait for were in use: then calls of the load may go on after it.
+    """
+    full = [pool.full or 0.0 for r in of.records for pool in r.application.threads.pools]
+    if max([*full, of.signs.limiter_full or 0.0], default=0.0) >= HELD_FULL:
+        return None
     after_s = median([record.baseline.alone_after_s for record in of.records])
     if after_s is None or not of.alone_s or after_s - of.alone_s < GROWN_ALONE_S:
         return None

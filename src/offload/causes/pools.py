@@ -7,7 +7,7 @@ longer, the calls in the pool wait for something else, and a larger pool gains n
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.causes import execution, who
@@ -106,14 +106,18 @@ def find_default_executor(of: Figures) -> Cause | None:
         return _cause(DEFAULT_EXECUTOR, pool) if pool.kind == DEFAULT else None
     if not execution.is_idle(of) or execution.find_loop_blocked(of) is not None:
         return None
-    full = _find_full_default(of)
+    full = _find_full(of, (DEFAULT,))
     return None if full is None else replace(_cause(DEFAULT_EXECUTOR, full), needs_gain=True)
 
 
-def _find_full_default(of: Figures) -> PoolUse | None:
+def _find_full(of: Figures, kinds: Sequence[str]) -> PoolUse | None:
+    """Return an executor that is nearly always full, and that a larger one could relieve."""
     pools = of.records[-1].application.threads.pools if of.records else ()
-    full = (each for each in pools if each.kind == DEFAULT and (each.full or 0.0) >= HELD)
-    return next(filter(_is_waited_for, full), None)
+    for pool in pools:
+        is_full = pool.kind in kinds and (pool.full or 0.0) >= HELD and _is_waited_for(pool)
+        if is_full and (pool.waiting or 0.0) >= LEAST_GAIN * (pool.limit or 0):
+            return pool
+    return None
 
 
 def find_waits_elsewhere(of: Figures) -> Cause | None:
@@ -134,7 +138,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
         return Cause(WAITS_ELSEWHERE, waiting, least, limit=backlog.consumers, facts=backlog)
     # Little's law: the number of requests that are served at once, from the time of a single one
     at_once = max(1, round((of.rate or 0.0) * (of.alone_s or 0.0)))
-    full = _find_full_default(of)
+    full = _find_full(of, EXECUTORS)
     also = None if full is None else AlsoFull(full)
     return Cause(
         WAITS_ELSEWHERE,
@@ -425,8 +429,11 @@ def _place(cause: Cause) -> str:
 def _also_full(cause: Cause) -> str:
     if not isinstance(cause.facts, AlsoFull):
         return ""
-    threads = counted(cause.facts.pool.limit or 0, "thread")
-    return f", while all {threads} of asyncio's default executor are in use"
+    pool = cause.facts.pool
+    parts = counted(pool.limit or 0, UNITS[pool.kind])
+    kind = "asyncio's default executor" if pool.kind == DEFAULT else _with_article(pool.kind)
+    name = kind if pool.name is None else f"{escaped(pool.name)} ({kind})"
+    return f", while all {parts} of {name} are in use"
 
 
 def _remedy_waits_elsewhere(cause: Cause) -> str:

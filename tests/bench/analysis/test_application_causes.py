@@ -316,6 +316,9 @@ def test_a_request_alone_that_takes_twice_as_long_after_the_load_grows(
     baseline = replace(RECORD.baseline, alone_after_s=after_s)
     causes = found(records=[replace(RECORD, baseline=baseline)], alone_s=0.005, rate=3.0)
     assert (COST_GROWS in [cause.kind for cause in causes]) == grows
+    records = [replace(RECORD, baseline=baseline)]
+    left = found({"limiter_full": 1.0}, records=records, alone_s=0.005, rate=3.0)
+    assert COST_GROWS not in [cause.kind for cause in left]  # background tasks go on after the load
     quick = replace(RECORD.baseline, alone_after_s=0.0025)  # of 1 ms: a cold cache
     causes = found(records=[replace(RECORD, baseline=quick)], alone_s=0.001, rate=3.0)
     assert COST_GROWS not in [cause.kind for cause in causes]

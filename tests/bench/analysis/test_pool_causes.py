@@ -91,6 +91,11 @@ def test_a_default_executor_full_of_others_calls_is_measured_with_more_threads()
     assert diagnosis.clause(unknown, 25).endswith(
         "6 threads of asyncio's default executor are in use"
     )
+    own = replace(FULL, kind="ThreadPoolExecutor", name="shop.CALLS", full=1.0)
+    [timed_out] = causes(own, **values)  # such as calls that go on after a timeout
+    assert diagnosis.clause(timed_out, 25).endswith(
+        ", while all 6 threads of shop.CALLS (a ThreadPoolExecutor) are in use"
+    )
     switch = diagnosis.switches([full])[DEFAULT_EXECUTOR]
     found = diagnosis.diagnose([full], {DEFAULT_EXECUTOR: Gain(switch.text, 2.0, 1.8, 2.2)})
     assert [cause.kind for cause in found] == [DEFAULT_EXECUTOR]
@@ -132,12 +137,17 @@ def test_without_a_known_pool_the_number_is_that_of_littles_law() -> None:
         replace(POOL, grows=True),  # calls that no request waits for
         PoolUse("asyncio.Queue", "shop.JOBS", 9, 1.0, 3.0, 25.0),  # consumers wait for jobs
         PoolUse("threading.Lock", "shop.LOCK", 1, 0.8, None, 25.0),
-        replace(POOL, limit=25),  # a call takes four times as long in it as alone
     ],
 )
 def test_a_pool_that_looks_like_the_limit_is_not_named(pool: PoolUse) -> None:
     [cause] = causes(pool)
     assert (cause.kind, cause.facts) == (WAITS_ELSEWHERE, None)
+
+
+def test_a_pool_in_which_calls_take_four_times_as_long_as_alone_is_full_besides() -> None:
+    pool = replace(POOL, limit=25)
+    [cause] = causes(pool)
+    assert (cause.kind, cause.facts) == (WAITS_ELSEWHERE, pools.AlsoFull(pool))
 
 
 @pytest.mark.parametrize(("waiting", "is_named"), [(2.8, True), (2.7, False)])
