@@ -39,8 +39,8 @@ COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 OFTEN_COLLECTED = 0.15  # the same, from which it is a cause: without it the rate is 18 % higher
 GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
 GROWN_ALONE = 2.0  # times as long alone after a load as before
-HELD_FULL = 0.5  # share of the time in which all threads or parts of a pool are in use
 GROWN_ALONE_S = 0.002  # s by which it is longer, at least
+HELD_FULL = 0.5  # share of the time in which all parts of a pool were in use: its calls may go on
 STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
 OF_REQUEST = ("route", "middleware", "dependency", None)  # contexts of lines
 STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block the loop
@@ -247,15 +247,15 @@ def find_background_gil(of: Figures) -> Cause | None:
     and release it all the time, such as those that poll, so that they are seen to compute.
     """
     idle = median([record.baseline.idle_cores for record in of.records]) or 0.0
-    is_busy = idle / of.processes >= OWN_GIL and (of.signs.gil_utilisation or 0.0) >= OWN_FULL
-    doing = (HOLDS, COMPUTES) if is_busy else (HOLDS,)
+    runs_idle = idle / of.processes >= OWN_GIL and (of.signs.gil_utilisation or 0.0) >= OWN_FULL
+    doing = (HOLDS, COMPUTES) if runs_idle else (HOLDS,)
     own = [line for line in of.background if line.doing in doing]
     share = math.fsum(line.share for line in own)
     if of.gil_enabled is False or of.signs.gil_utilisation is None or share < OWN_STALLS:
         return None
     if _held_by_requests(of) > share:
         return None
-    is_busy = is_busy and share >= OWN_GIL
+    is_busy = runs_idle and share >= OWN_GIL
     is_stalling = _find_long_lag_s(of, share) is not None and _blocking_line(of) is None
     if not is_busy and not is_stalling:
         return None

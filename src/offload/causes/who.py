@@ -54,7 +54,7 @@ def place(line: HotLine) -> str:
     return escaped(f"{line.function} ({line.file}:{line.line}{context})")
 
 
-def capitalized(text: str, line: HotLine | None) -> str:
+def capitalized(text: str, line: HotLine | None = None) -> str:
     """Return a clause as the start of a sentence; the name of a function keeps its letters."""
     starts_with_name = line is not None and text.startswith(f"{escaped(line.function)} (")
     return text if starts_with_name else f"{text[0].upper()}{text[1:]}"

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from offload.engine import retry_loops
 from offload.engine.application import HotLine
 from offload.engine.record import dataclass_from
+from offload.engine.retry_loops import sleeps_before_retry
 from offload.registry import places
 
 HOLDS, BLOCKS, COMPUTES, WAITS, AWAITS, RETRIES, KEEPS = (
@@ -295,7 +295,7 @@ def find_lines(
             counts = lines.setdefault(spot.frame, Counts())
             setattr(counts, counted, getattr(counts, counted) + stack.count)
             counts.contexts[spot.context] += stack.count
-            if counted == "every" and _sleeps_before_retry(stack.frames):
+            if counted == "every" and _retries(stack.frames):
                 counts.retrying += stack.count
             pids.setdefault(counted, set()).add(stack.pid)
     merged = merge_small_lines(lines)
@@ -328,12 +328,12 @@ def find_lines(
     return tuple(line for line in found[:MOST] if line.share >= LEAST)
 
 
-def _sleeps_before_retry(frames: Sequence[Frame]) -> bool:
+def _retries(frames: Sequence[Frame]) -> bool:
     """Whether a library sleeps before it tries a call again, or the user's own code."""
     inner = frames[-1]
     if not is_users(inner.file):
         return _fits(BACK_OFF, f"/{inner.file}", inner.function)
-    return retry_loops.sleeps_before_retry([(f.file, f.line) for f in frames if is_users(f.file)])
+    return sleeps_before_retry([(f.file, f.line) for f in frames if is_users(f.file)])
 
 
 def find_library_line(samples: Samples) -> HotLine | None:

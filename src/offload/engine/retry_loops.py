@@ -50,13 +50,15 @@ def sleeps_before_retry(places: Sequence[tuple[str, int]]) -> bool:
 
 def _read(file: str) -> _Lines:
     try:
-        return _parse(file, Path(file).stat().st_mtime_ns)
+        found = Path(file).stat()
+        return _parse(file, found.st_mtime_ns, found.st_size)
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return _Lines()
 
 
 @lru_cache(KEPT)
-def _parse(file: str, _: int) -> _Lines:
+def _parse(file: str, _modified_ns: int, _size: int) -> _Lines:
+    """Parse a file, again only if it has changed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the user's code
         tree = ast.parse(files.read(Path(file)))

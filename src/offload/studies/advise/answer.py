@@ -198,7 +198,7 @@ def document(answer: Answer) -> Document:
     """Return the answer for any renderer: at most 30 lines of text without a handler's code."""
     if answer.disturbed is not None:
         headline = f"No verdict for {answer.title}: {answer.disturbed.message}."
-        told = [Paragraph("Next", (f"{_capitalized(answer.disturbed.remedy)}.",))]
+        told = [Paragraph("Next", (f"{who.capitalized(answer.disturbed.remedy)}.",))]
         if isinstance(answer.subject, Application) and (seen := [*answer.subject.seen()]):
             told.insert(0, Paragraph("Seen, but not judged", tuple(seen)))
         return Document(headline, paragraphs=tuple(told), has_verdict=False, shows_cases=False)
@@ -261,10 +261,6 @@ def _response_times(loaded: Sequence[Evidence]) -> Chart:
 
 def _percentile(found: Latency) -> str:
     return f"{P_NAMES[found.quantile]} {seconds(found.value)}"
-
-
-def _capitalized(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}"
 
 
 def _cells(found: Evidence, rate: float | None) -> list[str]:
@@ -414,7 +410,7 @@ def _certainty(answer: Answer) -> Iterator[str]:
     for why in dict.fromkeys(choice.left_out.values()):
         if why != "dominated":
             names = [name for name, each in choice.left_out.items() if each == why]
-            yield f"{_capitalized(why)}: {', '.join(names)}."
+            yield f"{who.capitalized(why)}: {', '.join(names)}."
 
 
 def _compared(one: Evidence, other: Evidence) -> str:

@@ -30,9 +30,9 @@ class GilUse:
     """The use of the GILs of a process in a period; each share is from 0 to 1, None is unknown.
 
     `rho` is the share of time in which a GIL was held, the mean of `gils` if interpreters have
-    their own, from those `samples` that were on time. `late` is the share of those that were taken
-    late because no core was free.
-    `state` is ON, OFF or UNREADABLE. `why` is the reason if the GILs are unreadable.
+    their own; only those `samples` count that were on time. `late` is the share of the others,
+    which were taken late because no core was free. `state` is ON, OFF or UNREADABLE. `why` is the
+    reason if the GILs are unreadable.
     """
 
     state: str
