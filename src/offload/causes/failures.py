@@ -91,7 +91,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
 
     These are most of its threads in a load that fails as a whole, or any call that began while
     requests failed, and outlives them all. If no request fails, because timeouts are handled, they
-    are a quarter of the threads, while requests wait for one. If so many calls wait for a slot that
+    are a quarter of the threads, while requests wait for one, or have given up. If so many calls wait for a slot that
     requests keep, this is what the threads wait for. Threads that use all cores are only slow.
     """
     kept = find_slots_kept(of)
@@ -110,7 +110,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
             outlived = pool.outlived if pool.is_own or _fails(record) else 0
             has_outlived = outlived >= (several if pool.is_own else 1.0)
             is_waited_for = 0 < pool.queued <= QUEUED * _count_inside(of)
-            is_orphaned = is_waited_for and pool.orphaned >= several
+            is_orphaned = (is_waited_for or pool.cancelled > 0) and pool.orphaned >= several
             is_free = wait < max(1.0, STUCK * pool.stuck)  # of slots that requests keep
             is_stuck = is_free and (is_full or has_outlived or is_orphaned)
             if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:

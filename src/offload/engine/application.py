@@ -174,7 +174,8 @@ class StalledPool:
     its threads. `waiting` threads waited for a call in the queue of this pool itself, and `stuck`
     ones were in the same call for `stuck_s` (their median), as far as that was observed; `outlived`
     of these calls began in the load, and no request waited for them any more. `orphaned` ones were
-    older than all requests inside. `place` is where most of them were.
+    older than all requests inside. `cancelled` calls were still in its queue, although their
+    requests had given up. `place` is where most of them were.
     """
 
     name: str | None = None
@@ -185,6 +186,7 @@ class StalledPool:
     stuck_s: float | None = None
     outlived: int = 0
     orphaned: int = 0
+    cancelled: int = 0
     place: Place | None = None
     is_own: bool = False
 

@@ -86,6 +86,15 @@ def test_threads_in_calls_that_are_much_older_than_a_request_are_stuck() -> None
     assert kinds(stalled(**pool(stuck=4, stuck_s=2.0, waiting=4))) == [OWN_POOL_WAIT]
 
 
+def test_orphaned_calls_are_stuck_if_requests_wait_for_their_pool_or_have_given_up() -> None:
+    orphaned = {"orphaned": 3, "stuck_s": 2.0, "queued": 0}
+    works = replace(stalled(**pool(**orphaned, cancelled=1)), problem=None)
+    [cause] = diagnosis.diagnose([works])
+    assert (cause.kind, cause.limit) == (STUCK_THREADS, 4)
+    works = replace(stalled(**pool(**orphaned)), problem=None)  # such as background tasks
+    assert STUCK_THREADS not in kinds(works)
+
+
 def test_a_quarter_of_the_threads_that_the_user_started_must_have_outlived_their_requests() -> None:
     own = {"name": "serve_line", "is_own": True, "threads": 8, "stuck": 8, "stuck_s": 2.0}
     some = replace(stalled(**pool(**own, outlived=2)), problem=None)

@@ -307,6 +307,29 @@ def test_calls_from_before_the_oldest_request_have_outlived_their_own(
             is_over.set()
 
 
+@pytest.mark.parametrize("gives_up", [True, False])
+def test_calls_are_orphaned_at_any_age_once_requests_cancel_those_in_the_queue(
+    monkeypatch: pytest.MonkeyPatch, gives_up: bool
+) -> None:
+    is_over = threading.Event()
+    with pool(2) as own:
+        try:
+            stalls.note()
+            running = [own.submit(is_over.wait, ENDS_S) for _ in range(2)]
+            assert wait_until(lambda: all(each.running() for each in running))
+            queued = own.submit(is_over.wait, ENDS_S)
+            assert not gives_up or queued.cancel()
+            stalls.note()
+            monkeypatch.setattr(stalls, "find_oldest_inside", time.monotonic)
+            stalls.note()
+            found = stalls.report_waits(time.monotonic(), with_orphaned=True)
+            pools_ = found["pools"] if found else []
+            seen = [(each["cancelled"], each["orphaned"], each["queued"]) for each in pools_]
+            assert seen == ([(1, 2, 0)] if gives_up else [])
+        finally:
+            is_over.set()
+
+
 @pytest.mark.parametrize("hangs", [True, False])
 def test_threads_that_the_user_started_are_stuck_in_a_call_and_not_while_they_wait_for_work(
     hangs: bool,

@@ -258,8 +258,11 @@ def _since(stack: _Stack) -> float:
 class _Pool:
     """A pool of threads in one sample; `waiting` of them wait for calls in its own queue."""
 
-    def __init__(self, key: int, name: str | None, queued: int, stacks: list[_Stack]) -> None:
-        self.key, self.name, self.queued, self.threads = key, name, queued, len(stacks)
+    def __init__(
+        self, key: int, name: str | None, stacks: list[_Stack], queued: int, cancelled: int = 0
+    ) -> None:
+        self.key, self.name, self.threads = key, name, len(stacks)
+        self.queued, self.cancelled = queued, cancelled
         self.waiting = 0
         now = monotonic()
         since = [(_since(stack), stack.place) for stack in stacks]
@@ -272,7 +275,9 @@ class _Pool:
         ]
         # A request may still wait for a call; those of the user's own threads are no requests.
         self.outlived = len(old) if self.is_own else max(0, len(old) - count_inside())
-        self.orphaned = 0 if self.is_own else _count_orphaned(old)
+        # Requests that give up cancel calls in the queue: then calls of any age may be orphaned.
+        began = [each for each, _ in since] if cancelled else old
+        self.orphaned = 0 if self.is_own else _count_orphaned(began)
 
 
 def _count_orphaned(began: Sequence[float]) -> int:
@@ -294,12 +299,12 @@ def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
         if thread.is_alive() and (stack := by_ident.get(thread.ident)) is not None:
             queues.setdefault(id(queue), (queue, []))[1].append(stack)
     found = [
-        _Pool(key, _name(queue, own), _count_queued(queue), own)
+        _Pool(key, _name(queue, own), own, *_count_queued(queue))
         for key, (queue, own) in queues.items()
     ]
     members = {key: own for key, (_, own) in queues.items()}
     if own := [stack for stack in stacks if stack.name == ANYIO_THREAD]:
-        found.append(_Pool(0, ANYIO, _waiting_for_anyio(), own))
+        found.append(_Pool(0, ANYIO, own, _waiting_for_anyio()))
         members[0] = own
     found += _own_pools(stacks)
     _find_own_waits(found, members, {key: queue for key, (queue, _) in queues.items()})
@@ -314,7 +319,7 @@ def _own_pools(stacks: Sequence[_Stack]) -> Iterator[_Pool]:
             targets.setdefault(target.f_code, []).append(stack)
     for code, own in targets.items():
         if len(own) > 1:
-            yield _Pool(id(code), code.co_name, 0, own)
+            yield _Pool(id(code), code.co_name, own, 0)
 
 
 def _name(queue: Any, stacks: Sequence[_Stack]) -> str | None:
@@ -400,18 +405,26 @@ def _linked(future: Any) -> Iterator[Any]:
                 yield cells["source"].cell_contents
 
 
-def _queued(queue: Any) -> set[int]:
-    """Return the ids of the futures whose calls are in a queue, and were not cancelled there."""
+def _queued_futures(queue: Any) -> list[Any]:
+    """Return the futures whose calls are in a queue."""
     inner = gc.get_referents(queue)  # a list of the calls, or from Python 3.13 on the calls
     calls = [call for each in inner for call in (each if isinstance(each, list) else [each])]
-    futures = (each.future for each in calls if hasattr(each, "future"))
-    return {id(future) for future in futures if not future.cancelled()}
+    return [each.future for each in calls if hasattr(each, "future")]
 
 
-def _count_queued(queue: Any) -> int:
-    """Return the number of calls in a queue; in a long one also those that were cancelled."""
+def _queued(queue: Any) -> set[int]:
+    """Return the ids of the futures whose calls are in a queue, and were not cancelled there."""
+    return {id(future) for future in _queued_futures(queue) if not future.cancelled()}
+
+
+def _count_queued(queue: Any) -> tuple[int, int]:
+    """Return the number of calls in a queue, and of its oldest ones that were cancelled.
+
+    The first includes these if the queue is long.
+    """
     count: int = queue.qsize()
-    return count if count > MOST_READ else len(_queued(queue))
+    cancelled = sum(future.cancelled() for future in _queued_futures(queue)[:MOST_READ])
+    return (count if count > MOST_READ else count - cancelled), cancelled
 
 
 def _waits(samples: Sequence[_Pool]) -> dict[str, Any]:
@@ -434,9 +447,10 @@ def _stuck(samples: Sequence[_Pool]) -> dict[str, Any]:
         "is_own": samples[-1].is_own,
         "threads": samples[-1].threads,
         "stuck": stuck,
-        "stuck_s": round(ages[len(ages) // 2], 1) if stuck else None,
+        "stuck_s": round(ages[len(ages) // 2], 1) if ages else None,
         "outlived": median_low(each.outlived for each in late),
-        "orphaned": samples[-1].orphaned,
+        "orphaned": max((e.orphaned for e in late if e.cancelled), default=samples[-1].orphaned),
+        "cancelled": median_low(each.cancelled for each in late),
         "place": next((_values(place, count) for place, count in places.most_common(1)), None),
     }
 
