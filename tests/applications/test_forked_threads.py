@@ -56,3 +56,15 @@ def test_forks_of_requests_beside_threads_are_counted(
     window = 2 * times[1] - times[2], times[2]  # its middle is between them
     found = server_reports.report_window(running.facts, running.url, *window)
     assert found["application"]["threads"]["forks"] == forks
+
+
+@pytest.mark.parametrize(("app", "threads"), [("stuck", ["keep"]), ("free", [])])
+def test_threads_beside_which_a_pool_was_forked_are_named_once_a_process_of_it_is_stuck(
+    app: str, threads: list[str], serve: Serve
+) -> None:
+    running = serve("gunicorn_gthread", f"forked:{app}", workers=2)
+    assert get(running.url)[0] == 200
+    found = server_reports.report_window(running.facts, running.url, 0.0, time.monotonic())
+    beside = found["application"]["threads"]["beside"]
+    assert [each["function"] for each in beside] == threads
+    assert all(each["file"] == "forked.py" for each in beside)

@@ -210,6 +210,17 @@ def test_without_its_file_a_line_is_no_retry(tmp_path: Path) -> None:
 def test_tasks_that_sleep_before_a_retry_do_not_merely_await(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(AWAITED)
     places = ((line_of(AWAITED), 3), (5, 1))
-    awaited = [{"function": "ask", "file": "app.py", "line": n, "count": c} for n, c in places]
+    awaited = [
+        {"function": "ask", "file": "app.py", "line": n, "count": c, "retrying": 0}
+        for n, c in places
+    ]
     found = find_awaits([{"awaited": awaited}], folder=tmp_path)
     assert [(each.line, each.doing) for each in found] == [(7, RETRIES), (5, AWAITS)]
+
+
+@pytest.mark.parametrize(("retrying", "doing"), [(6, RETRIES), (5, AWAITS)])
+def test_most_tasks_of_a_line_in_which_a_library_sleeps_before_a_retry_make_it_one(
+    retrying: int, doing: str
+) -> None:
+    place = {"function": "ask", "file": "app.py", "line": 7, "count": 10, "retrying": retrying}
+    assert [each.doing for each in find_awaits([{"awaited": [place]}])] == [doing]

@@ -24,7 +24,7 @@ from offload.causes import (
 from offload.causes.ceiling import Ceiling
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
-from offload.causes.gains import CLEAR_RATIO, Gain, Switch
+from offload.causes.gains import Gain, Switch
 from offload.causes.machine import CLIENT_PORTS, CPU_QUOTA, LISTEN_QUEUE
 from offload.causes.pools import SharedByProcesses
 from offload.causes.rules import Cause, Rule
@@ -116,14 +116,14 @@ def diagnose(records: Sequence[Record], gains: Mapping[str, Gain] = {}) -> list[
 
 
 def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
-    """Return the causes in the order in which to fix them.
+    """Return the causes in the order in which to fix them, those without a measured gain last.
 
     If nothing limits it, the last is NOTHING, or UNEXPLAINED if the rate is lower than it could be.
     Neither is known if figures that a rule needs are not.
     """
     found = [cause for cause in _candidates(of, gains) if not _is_unconfirmed(cause)]
-    kinds = {each.kind for each in found if _may_explain(each)}
-    found = [cause for cause in found if not kinds & _BY_KIND[cause.kind].is_symptom_of]
+    found = [cause for cause in found if not _is_symptom(cause, found)]
+    found.sort(key=lambda cause: cause.gain is not None and cause.gain.is_refuted)
     known = of.rate, of.alone_s, of.busy_cores, of.signs.wait_share
     is_limited = any(cause.kind != failures.REQUESTS_FAIL for cause in found)
     if is_limited or None in known or execution.is_gil_unknown(of):
@@ -132,15 +132,15 @@ def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     return found if last is None else [*found, last]
 
 
+def _is_symptom(cause: Cause, found: Sequence[Cause]) -> bool:
+    kinds = _BY_KIND[cause.kind].is_symptom_of
+    known = (each for each in found if each.kind in kinds)
+    return any(_BY_KIND[each.kind].explains(each, cause.kind) for each in known)
+
+
 def _candidates(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     found = [cause for rule in RULES if (cause := rule.find(of)) is not None]
     return [replace(cause, gain=gains.get(cause.kind)) for cause in found]
-
-
-def _may_explain(cause: Cause) -> bool:
-    """Whether a cause may explain others: not if the rate was the same without it."""
-    gain = cause.gain
-    return gain is None or not gain.is_judged or gain.ratio >= CLEAR_RATIO
 
 
 def _is_unconfirmed(cause: Cause) -> bool:

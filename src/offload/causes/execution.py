@@ -35,7 +35,7 @@ ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GI
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
 IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of its GIL
-COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
+COLLECTED = 0.5  # share of the CPU time that the garbage collector takes: it fills the GIL
 OFTEN_COLLECTED = 0.15  # the same, from which it is a cause: without it the rate is 18 % higher
 GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
 GROWN_ALONE = 2.0  # times as long alone after a load as before
@@ -99,7 +99,7 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     run_s, after_s = of.signs.loop_blocked_by_s or 0.0, steps.after_s or 0.0
     line = of.hottest
     is_seen = line is not None and line.doing == BLOCKS and line.share >= BLOCKED_SHARE
-    counts_short = is_seen or _leaves_gil(of) or find_gil_saturated(of) is not None
+    counts_short = is_seen or _leaves_gil(of) or _fills_gil(of)
     least_s = GIL_HELD_S if counts_short else BLOCKED_S
     if after_s >= least_s and _share_of_time(of, after_s) >= BLOCKED_SHARE:
         return _blocked_by(route, after_s, least_s, Blocks(BACKGROUND))
@@ -220,15 +220,12 @@ def find_gil_saturated(of: Figures) -> Cause | None:
 
     GIL_SEEN_S is enough if the sampled stacks show a line of the user that holds it.
     If the sampler had no free core, use the CPU time instead: a process that uses just one of
-    several cores. Short requests also saturate the GIL, but only at a high rate. If the garbage
-    collector, which holds the GIL, takes most of the time, it is the cause.
+    several cores. Short requests also saturate the GIL, but only at a high rate.
     """
     line = of.hottest
     is_seen = line is not None and line.doing == HOLDS and line.share >= GIL_SEEN
     least_s = GIL_SEEN_S if is_seen else GIL_HELD_S
     if of.gil_enabled is False or of.gil_s is None or of.gil_s < least_s:
-        return None
-    if (of.collected_share or 0.0) >= COLLECTED:
         return None
     used = of.signs.gil_utilisation
     if used is not None:
@@ -237,6 +234,11 @@ def find_gil_saturated(of: Figures) -> Cause | None:
     share, cores = of.cores_each, of.cores
     is_one_core = share is not None and low <= share <= high
     return _gil(of, share, low) if is_one_core and (cores or 0) > of.processes else None
+
+
+def _fills_gil(of: Figures) -> bool:
+    """Whether requests saturate the GIL, and not the garbage collector, which holds it, too."""
+    return find_gil_saturated(of) is not None and (of.collected_share or 0.0) < COLLECTED
 
 
 def find_background_gil(of: Figures) -> Cause | None:
@@ -294,7 +296,7 @@ def find_thread_limit(of: Figures) -> Cause | None:
     if full is None or total is None or full < FULL or not of.rate or not of.alone_s:
         return None
     in_thread_s = total * of.processes / of.rate
-    if find_gil_saturated(of) is not None:
+    if _fills_gil(of):
         return None
     if in_thread_s < STRETCHED * of.alone_s:
         return Cause(THREAD_LIMIT, full, FULL, limit=total)
@@ -378,7 +380,7 @@ def find_thread_contention(of: Figures) -> Cause | None:
     together = of.rate * of.alone_s
     if together > TOGETHER or of.ceiling is None or of.ceiling.others > MOST_OTHERS:
         return None
-    return Cause(THREAD_CONTENTION, round(together, 3), TOGETHER)
+    return Cause(THREAD_CONTENTION, round(together, 3), TOGETHER, line=of.hottest)
 
 
 def find_cpu_saturated(of: Figures) -> Cause | None:
@@ -484,8 +486,9 @@ def _describe_cost_grows(cause: Cause, _: int) -> str:
 
 
 def _describe_thread_contention(cause: Cause, users: int) -> str:
+    where = "" if cause.line is None else f", mostly in {who.place(cause.line)}"
     return (
-        f"threads hinder each other: with {counted(users, 'user')} the rate is "
+        f"threads hinder each other{where}: with {counted(users, 'user')} the rate is "
         f"{cause.value or 0.0:.2f} times that of requests one after another"
     )
 
@@ -518,7 +521,8 @@ RULES = (
         find_thread_contention,
         _describe_thread_contention,
         "use fewer threads in each process, and more processes: threads that compute and often "
-        "release the GIL spend much of their time on taking it again",
+        "release the GIL, such as in a query for each row, spend much of their time on taking it "
+        "again",
         is_symptom_of=STOPPED
         | {COST_GROWS, BLAS_THREADS, BODY_PARTS, "collector", "arenas", "memory_limit"},
     ),
@@ -558,7 +562,8 @@ RULES = (
         find_gil_saturated,
         _describe_gil_saturated,
         "more threads gain nothing, more processes do while cores are free",
-        is_symptom_of=STOPPED | {BACKGROUND_GIL, "arenas", THREAD_HOPS, BODY_PARTS, BLAS_THREADS},
+        is_symptom_of=STOPPED
+        | {BACKGROUND_GIL, "arenas", "collector", THREAD_HOPS, BODY_PARTS, BLAS_THREADS},
     ),
     Rule(
         THREAD_LIMIT,

@@ -18,7 +18,7 @@ from offload.engine.application import (
 )
 from offload.engine.hot_lines import WAITS
 from offload.engine.record import Record
-from offload.errors import STALLED, escaped
+from offload.errors import FAILED_REQUEST, STALLED, escaped
 from offload.units import counted, percent, seconds
 
 # Guesses.
@@ -91,8 +91,9 @@ def find_stuck_threads(of: Figures) -> Cause | None:
 
     These are most of its threads in a load that fails as a whole, or any call that began while
     requests failed, and outlives them all. If no request fails, because timeouts are handled, they
-    are a quarter of the threads, while requests wait for one, or have given up. If so many calls wait for a slot that
-    requests keep, this is what the threads wait for. Threads that use all cores are only slow.
+    are a quarter of the threads, while requests wait for one, or have given up. If so many calls
+    wait for a slot that requests keep, this is what the threads wait for. Threads that use all
+    cores are only slow.
     """
     kept = find_slots_kept(of)
     wait = (kept.facts.waiting or 0.0) if kept and isinstance(kept.facts, PoolUse) else 0.0
@@ -215,7 +216,8 @@ def find_no_progress(of: Figures) -> Cause | None:
     """Hardly any request succeeded: where most threads and tasks were."""
     for record in reversed(of.failed):
         stall, problem = record.application.failing.stall, record.problem
-        if stall is None or not stall.places or problem is None or problem.kind != STALLED:
+        is_over = problem is not None and problem.kind in (STALLED, FAILED_REQUEST)
+        if stall is None or not stall.places or not is_over:
             continue
         return Cause(NO_PROGRESS, float(stall.places[0].count), line=_line(stall.places[0], 1.0))
     return None

@@ -6,7 +6,7 @@ from offload.causes import execution
 from offload.causes.failures import MEMORY_LIMIT
 from offload.causes.figures import Figures
 from offload.causes.gains import Switch
-from offload.causes.rules import Cause, Rule
+from offload.causes.rules import Cause, Rule, may_explain
 from offload.engine.application import Collector, Malloc
 from offload.engine.record import MemoryLimit, Record
 from offload.units import percent, seconds
@@ -130,6 +130,14 @@ def _describe_memory_limit(cause: Cause, _: int) -> str:
     return found.text if isinstance(found, MemoryLimit) else "the memory is limited"
 
 
+def _collector_explains(cause: Cause, kind: str) -> bool:
+    """Whether it explains a cause: a full GIL only if the rate is clearly higher without it."""
+    if kind != execution.GIL_SATURATED:
+        return may_explain(cause)
+    is_unclear = cause.gain is not None and cause.gain.is_judged and not cause.gain.is_clear
+    return (cause.value or 0.0) >= execution.COLLECTED and not is_unclear
+
+
 def _remedy_collector(cause: Cause) -> str:
     gain = cause.gain
     if gain is not None and gain.is_judged and not gain.raises_rate:
@@ -158,6 +166,7 @@ RULES = (
         is_per_process=True,
         is_symptom_of=frozenset({execution.THREAD_HOPS}),  # each creates a task and its futures
         switch=lambda _: FREEZE,
+        explains=_collector_explains,
     ),
     Rule(
         ARENAS,

@@ -61,9 +61,10 @@ class SlowerProcess:
 
 @dataclass(frozen=True)
 class LostThreads:
-    """The threads that the workers lack."""
+    """The threads that forked processes lack: workers of the server, or children of a worker."""
 
     threads: tuple[LostThread, ...]
+    are_children: bool = False
 
 
 def find_uneven_processes(of: Figures) -> Cause | None:
@@ -197,10 +198,16 @@ def _describe_request_forks(cause: Cause, _: int) -> str:
 
 
 def find_fork_with_threads(of: Figures) -> Cause | None:
-    """Threads ran in the parent when it forked its workers, which did not start them again."""
-    every = [each.application.threads.lost for each in (*of.records, *of.failed)]
-    lost = next((each for each in every if each), ())
-    return Cause(FORK_WITH_THREADS, len(lost), 0, facts=LostThreads(lost)) if lost else None
+    """Threads ran in the parent when it forked its workers, which did not start them again.
+
+    Or they ran in a worker when it forked processes, such as those of a pool, which are stuck.
+    """
+    for record in (*of.records, *of.failed):
+        known = record.application.threads
+        if found := known.lost or known.beside:
+            facts = LostThreads(found, are_children=not known.lost)
+            return Cause(FORK_WITH_THREADS, len(found), 0, facts=facts)
+    return None
 
 
 def _describe_fork_with_threads(cause: Cause, _: int) -> str:
@@ -209,9 +216,24 @@ def _describe_fork_with_threads(cause: Cause, _: int) -> str:
     names = [_thread(each) for each in lost[:MOST_NAMED]]
     more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
     what, verb = ("a thread", "it") if len(lost) == 1 else (f"{len(lost)} threads", "they")
+    if cause.facts.are_children:
+        return (
+            f"the application forks processes, such as those of a pool, while {what} of it ran: "
+            f"{', '.join(names)}{more}; one of these processes waits for ever for a lock, such as "
+            f"one that {verb} held at that moment"
+        )
     return (
         f"{what} of the parent ran while it forked its workers: {', '.join(names)}{more}; the "
         f"workers lack what {verb} did, and locks that {verb} held there stay locked"
+    )
+
+
+def _remedy_fork_with_threads(cause: Cause) -> str:
+    if isinstance(cause.facts, LostThreads) and cause.facts.are_children:
+        return "start processes by spawn or forkserver, such as by mp_context= of a pool"
+    return (
+        "start them in each worker: in the lifespan, at the first request, or by "
+        "os.register_at_fork(after_in_child=...)"
     )
 
 
@@ -227,8 +249,7 @@ RULES = (
         FORK_WITH_THREADS,
         find_fork_with_threads,
         _describe_fork_with_threads,
-        "start them in each worker: in the lifespan, at the first request, or by "
-        "os.register_at_fork(after_in_child=...)",
+        _remedy_fork_with_threads,
         is_failure=True,
     ),
     Rule(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from offload.causes.figures import Figures
-from offload.causes.gains import Gain, Switch
+from offload.causes.gains import CLEAR_RATIO, Gain, Switch
 from offload.engine.application import HotLine
 
 
@@ -37,6 +37,12 @@ class Cause:
     needs_gain: bool = False
 
 
+def may_explain(cause: Cause, _: str = "") -> bool:
+    """Whether a cause may explain others: not if the rate was the same without it."""
+    gain = cause.gain
+    return gain is None or not gain.is_judged or gain.ratio >= CLEAR_RATIO
+
+
 def _has_no_switch(_: Cause) -> Switch | None:
     return None
 
@@ -49,7 +55,8 @@ class Rule:
     is unknown. `clause` returns the cause in words, with its figure, at a number of users;
     `remedy` is what to do, or returns that. `is_failure`: requests fail or do not end because of
     it. `is_per_process`: more processes than cores may increase the rate. `is_symptom_of` are kinds
-    of causes which, if found, explain this one. `switch` returns what may remove the cause: advise
+    of causes which, if found, explain this one; `explains` returns whether a cause of this kind
+    explains one of another kind. `switch` returns what may remove the cause: advise
     measures that. `is_proven_by_gain`: if that gains nothing, it is not the cause.
     """
 
@@ -60,5 +67,6 @@ class Rule:
     is_failure: bool = False
     is_per_process: bool = False
     is_symptom_of: frozenset[str] = frozenset()
+    explains: Callable[[Cause, str], bool] = may_explain
     switch: Callable[[Cause], Switch | None] = _has_no_switch
     is_proven_by_gain: bool = False

@@ -277,8 +277,9 @@ class Threads:
     `pools` are those that were full, or had calls that waited. `handovers` are the calls that
     threads handed over to event loops, one at the end of each hop. `anyio` and `asyncio` are the
     numbers of threads of `anyio.to_thread` and of `asyncio.to_thread`. `lost` ran in the parent of
-    these processes when it forked, and `forks` is how often they forked themselves beside other
-    threads: twice the number of the half of the window with fewer.
+    these processes when it forked. `beside` ran in these processes when they forked children of
+    their own, if one of these waits for a lock for ever. `forks` is how often they forked beside
+    other threads: twice the number of the half of the window with fewer.
     """
 
     limiter: ThreadLimit = ThreadLimit()
@@ -288,6 +289,7 @@ class Threads:
     asyncio: int | None = None
     blas: Blas = Blas()
     lost: tuple[LostThread, ...] = ()
+    beside: tuple[LostThread, ...] = ()
     forks: int | None = None
 
 

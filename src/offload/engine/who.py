@@ -182,16 +182,19 @@ def find_awaits(
 
     Files are relative to `folder`, the user's.
     """
-    counts = Counter[tuple[str, str, int]]()
+    counts, retrying = Counter[tuple[str, str, int]](), Counter[tuple[str, str, int]]()
     for report in reports:
         for each in report.get("awaited", ()):
-            counts[each["function"], each["file"], each["line"]] += each["count"]
+            place = each["function"], each["file"], each["line"]
+            counts[place] += each["count"]
+            retrying[place] += each["retrying"]
     total = sum(counts.values())
     kinds = {name: kind for (file, name), kind in endpoints.items()}
     found = []
     for (function, file, line), count in counts.most_common(MOST):
         if count >= LEAST * total:
-            is_retry = sleeps_before_retry([(str(Path(folder or "", file)), line)])
+            is_retry = retrying[function, file, line] > count / 2
+            is_retry = is_retry or sleeps_before_retry([(str(Path(folder or "", file)), line)])
             doing = RETRIES if is_retry else AWAITS
             share = round(count / total, 3)
             found.append(HotLine(function, file, line, share, doing, kinds.get(function)))

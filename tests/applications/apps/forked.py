@@ -3,7 +3,8 @@
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 
 RATES = {"EUR": 1.0}
 POOLS = []
@@ -54,6 +55,44 @@ def app(environ, start_response):
     body = str(RATES["EUR"]).encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
+
+
+LOCK = threading.Lock()
+
+
+def keep():
+    """Hold the lock for ever."""
+    with LOCK:
+        threading.Event().wait()
+
+
+def use():
+    """Do nothing with the lock."""
+    with LOCK:
+        pass
+
+
+def _pool(environ, start_response, is_held):
+    """Fork a pool, whose processes then lack the thread that holds the lock."""
+    if is_held:
+        threading.Thread(target=keep, daemon=True).start()
+        while not LOCK.locked():
+            time.sleep(0.01)
+    pool = ProcessPoolExecutor(2, get_context("fork"))
+    POOLS.append(pool)
+    pool.submit(use)
+    pool.submit(os.getpid).result(10)
+    return app(environ, start_response)
+
+
+def stuck(environ, start_response):
+    """Fork a pool beside a thread that holds a lock."""
+    return _pool(environ, start_response, True)
+
+
+def free(environ, start_response):
+    """Fork a pool of which one process works and then waits for calls."""
+    return _pool(environ, start_response, False)
 
 
 def forking(environ, start_response):

@@ -45,6 +45,15 @@ def test_the_collector_is_the_cause_from_a_share_of_the_time_on() -> None:
     assert kinds(collected(0.3, of=IDLE)) == [NOTHING]  # a process that mostly waits
 
 
+def test_without_a_clear_gain_the_gil_is_also_full_and_a_cause_without_one_is_last() -> None:
+    clear, unclear, refuted = (
+        Gain("gc.freeze()", ratio, ratio - 0.2, ratio + 0.2) for ratio in (2.0, 1.2, 1.0)
+    )
+    assert kinds(collected(0.6)) == kinds(collected(0.6), collector=clear) == [COLLECTOR]
+    assert kinds(collected(0.6), collector=unclear) == [COLLECTOR, GIL_SATURATED]
+    assert kinds(collected(0.6), collector=refuted) == [GIL_SATURATED, COLLECTOR]
+
+
 def test_a_single_full_collection_may_be_the_first_one_after_the_import() -> None:
     assert kinds(collected(0.3, full=1)) == [GIL_SATURATED]
     gain = Gain("gc.freeze()", 1.9, 1.7, 2.1)

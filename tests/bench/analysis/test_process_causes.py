@@ -169,3 +169,13 @@ def test_threads_that_workers_lack_are_named_with_their_function_and_line() -> N
         "of a pool, Feed.run (feed.py:3) and 1 more; the workers lack what they did"
     )
     assert FORK_WITH_THREADS not in {c.kind for c in diagnosis.diagnose([healthy])}
+
+
+def test_threads_beside_which_a_worker_forked_children_that_are_stuck_are_named() -> None:
+    threads = Threads(beside=(LostThread("refresh", "shop.py", 12),))
+    healthy = record((390, 7, 2.0), (380, 6, 1.9))
+    own = replace(healthy, application=replace(healthy.application, threads=threads))
+    [cause] = (c for c in diagnosis.diagnose([own]) if c.kind == FORK_WITH_THREADS)
+    said = diagnosis.sentence(cause, 25)
+    assert "while a thread of it ran: refresh (shop.py:12); one of these processes waits" in said
+    assert "start processes by spawn or forkserver" in said

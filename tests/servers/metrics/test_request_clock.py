@@ -85,5 +85,5 @@ def test_an_error_without_a_line_of_the_user_has_that_of_its_cause() -> None:
         sold_out().send(None)
     line = sold_out.__code__.co_firstlineno + 2
     error = raised.value.with_traceback(None)
-    assert request_clock._describe(error).endswith(f" ({__file__}:{line})")
-    assert request_clock._describe(ValueError("no trace")) == "ValueError: no trace"
+    assert request_clock.describe(error).endswith(f" ({__file__}:{line})")
+    assert request_clock.describe(ValueError("no trace")) == "ValueError: no trace"

@@ -441,6 +441,27 @@ def test_the_place_of_most_tasks_is_that_of_the_users_innermost_coroutine() -> N
         assert (place["function"], place["count"]) == ("forever", len(kept))
 
 
+async def fails() -> None:
+    raise KeyError(240)
+
+
+def test_the_exception_that_ended_a_task_is_known_until_somebody_reads_it() -> None:
+    with loop_in_thread() as loop:
+
+        async def start() -> asyncio.Task[None]:
+            return asyncio.create_task(fails())
+
+        task = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+        assert wait_until(task.done)
+        found = stalls.find_ended_task()
+        assert found is not None
+        assert found.startswith("KeyError: 240 (")
+        line = fails.__code__.co_firstlineno + 1
+        assert found.endswith(f"test_stalls.py:{line}), which ended the task fails")
+        assert isinstance(task.exception(), KeyError)
+        assert stalls.find_ended_task() is None
+
+
 class Proxy:
     """An object whose attributes raise an error, as those of flask.request outside a request."""
 

@@ -14,6 +14,7 @@ from typing import Any
 from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.catalog import Spelling
+from offload.serving.metrics import forked_threads
 from offload.tasks import _user_module
 
 ASGI, WSGI, TORNADO = "asgi", "wsgi", "tornado"
@@ -39,6 +40,7 @@ def load(work: str, kind: str) -> AnyApplication:
     object is not an application, or is one of the other kind.
     """
     spelling = catalog.parse_application(work)
+    forked_threads.watch_requests()
     module = _user_module.load(spelling.where)
     found: AnyApplication = _find(module, spelling, kind)
     known = _kinds_of(found, work)

@@ -7,15 +7,22 @@ they held stay locked for ever. https://docs.python.org/3/library/os.html#os.for
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
+from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from offload.serving.metrics.user_code import is_users
+
+FUTEX, PRIVATE = ("202", "98"), 0x80  # system calls of x86-64 and AArch64; a flag of theirs
 POOL = "concurrent.futures.thread"
 _forks: deque[float] = deque(maxlen=10_000)  # times at which this process forked beside threads
 _is_watched = False
 _seen: list[dict[str, Any]] = []  # at the last fork; children inherit it
+_own: list[dict[str, Any]] = []  # at the last fork of this process
 
 
 def watch() -> None:
@@ -28,7 +35,7 @@ def watch_requests() -> None:
     global _is_watched
     if not _is_watched:
         _is_watched = True
-        os.register_at_fork(before=_note_time, after_in_child=_forks.clear)
+        os.register_at_fork(before=_note_fork, after_in_child=_forget_forks)
 
 
 def forks_between(start: float, end: float) -> int:
@@ -54,13 +61,46 @@ def lost() -> list[dict[str, Any]]:
     return [each for each in _seen if each not in running]
 
 
+def beside_stuck_children() -> list[dict[str, Any]]:
+    """Return the threads that ran when this process forked children, if one of these is stuck.
+
+    They are those of the user, if there were any.
+    """
+    children = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
+    return [*_own] if any(_is_stuck(each.pid) for each in [*children]) else []
+
+
+def _is_stuck(pid: int | None) -> bool:
+    """Whether the only thread of a process waits, without a timeout, for a lock of this process.
+
+    Locks that several processes share, such as that of a pool's queue, have no PRIVATE flag.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        if len([*Path(f"/proc/{pid}/task").iterdir()]) > 1:
+            return False
+        number, _, flags, _, timeout, *_ = Path(f"/proc/{pid}/syscall").read_text().split()
+        return number in FUTEX and int(flags, 16) & PRIVATE != 0 and int(timeout, 16) == 0
+    return False
+
+
 def _note() -> None:
     _seen[:] = [_describe(each) for each in _others()]
 
 
-def _note_time() -> None:
-    if _others():
+def _note_fork() -> None:
+    if others := _others():
         _forks.append(monotonic())
+        _own[:] = [_describe(each) for each in [*filter(_is_users, others)] or others]
+
+
+def _forget_forks() -> None:
+    _forks.clear()
+    _own.clear()
+
+
+def _is_users(thread: threading.Thread) -> bool:
+    code = getattr(_function(thread), "__code__", None)
+    return code is not None and is_users(code.co_filename)
 
 
 def _others() -> list[threading.Thread]:

@@ -69,7 +69,6 @@ def start(kind: str | None = None, application: object = None) -> None:
         memory.freeze()
         memory.watch_collections()
         request_clock.watch_log()
-        forked_threads.watch_requests()
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):
         return
     _listening = os.getpid()
@@ -111,6 +110,7 @@ def report(
         "handovers": thread_use.handovers_between(start, end),
         "memory": probe.memory_of(os.getpid()),
         "lost_threads": forked_threads.lost(),
+        "beside_stuck_children": forked_threads.beside_stuck_children(),
         "forks": forked_threads.forks_between(start, end),
         "blas": blas_threads.since(start),
         "collector": memory.collections_between(start, end),
@@ -120,6 +120,8 @@ def report(
     stall = stalls.report(end) if with_stacks else stalls.report_waits(end, with_orphaned=True)
     if stall is not None:
         found["stall"] = stall
+    if with_stacks and (ended := stalls.find_ended_task()) is not None:
+        found["error"] = f"{found['error']}; {ended}" if found["error"] else ended
     if with_each:
         found["each"] = request_clock.each(start, end)
         found["awaited"] = stalls.awaited(start, end)

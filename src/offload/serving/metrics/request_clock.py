@@ -211,10 +211,11 @@ def note_error(error: BaseException, request: Request | None) -> None:
     global _error
     if request is not None:
         request.failed = True
-    _error = _describe(error)
+    _error = describe(error)
 
 
-def _describe(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
+    """Return the type and the message of an exception, with its last line of the user's code."""
     place = _find_users_line(error) or _find_innermost_line(error)
     try:
         text = " ".join(str(error).split())[:200]
@@ -261,7 +262,7 @@ def watch_log() -> None:
         global _ended
         if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
             name = "a thread" if ended.thread is None else f"the thread {ended.thread.name}"
-            _ended = f"{_describe(ended.exc_value)}, which ended {name}"
+            _ended = f"{describe(ended.exc_value)}, which ended {name}"
         handle(ended)
 
     threading.excepthook = note
@@ -279,7 +280,7 @@ class _NotingFactory:
         if record.levelno >= logging.ERROR:
             found = record.exc_info or sys.exc_info()  # it may be logged while it is handled
             if isinstance(found, tuple) and found[1] is not None:
-                _logged = monotonic(), _describe(found[1])
+                _logged = monotonic(), describe(found[1])
         return record
 
 
@@ -300,10 +301,11 @@ def between(start: float, end: float) -> dict[str, Any]:
         own.setdefault(names[int(row[5])], []).append(row)
     failing = {row[5] for row in rows if row[-1]}  # of other routes, such as /ping, none may fail
     tried = [row for row in rows if row[5] in failing] or rows
+    last = _error or (_logged[1] if _logged and _logged[0] >= start else None)
     return {
         "routes": [_summary(route, found) for route, found in own.items()],
         "inside_most": int(max((row[4] for row in rows), default=0)) or None,
-        "error": _error or (_logged[1] if _logged and _logged[0] >= start else _ended),
+        "error": "; ".join(filter(None, (last, _ended))) or None,
         "failures": {
             "requests": len(tried),
             "failed": sum(row[-1] > 0 for row in tried),

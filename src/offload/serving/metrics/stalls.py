@@ -9,6 +9,7 @@ same pool. A queue cannot be read, but the garbage collector knows what it refer
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import threading
 from asyncio import AbstractEventLoop, Future, Task, all_tasks
@@ -22,7 +23,7 @@ from time import monotonic, sleep
 from types import CodeType, FrameType
 from typing import Any
 
-from offload.serving.metrics.request_clock import count_inside, find_oldest_inside
+from offload.serving.metrics.request_clock import count_inside, describe, find_oldest_inside
 from offload.serving.metrics.user_code import Place, is_users, is_users_module, place_of
 
 SAMPLES, PAUSE = 5, 0.2  # s
@@ -39,6 +40,7 @@ WORK_QUEUES = (THREADING, "/queue.py")  # a thread that is in them waits for wor
 ASYNCIO, ANYIO = "asyncio", "anyio"  # names of pools
 WAITING = ("result", "exception", "wait", "as_completed")  # functions of FUTURES
 ANYIO_THREAD, ASYNCIO_THREAD = "AnyIO worker thread", "asyncio_"
+RETRY = re.compile(r"-packages/.*(?:retr(?:y|ies)|tenacity|back_?off)")  # files of libraries
 ACQUIRE = ("acquire_on_behalf_of", "run_sync_in_worker_thread")  # coroutines of anyio
 # The locals of a running frame cannot be read without the GIL.
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
@@ -46,12 +48,16 @@ _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
 
 @dataclass(frozen=True)
 class _Note:
-    """The pools by their keys, and how many threads and tasks were at each line of the user."""
+    """The pools by their keys, and how many threads and tasks were at each line of the user.
+
+    `retrying` are the tasks in which a library sleeps before it tries a call of that line again.
+    """
 
     time: float
     pools: dict[int, _Pool]
     threads: Counter[Place]
     tasks: Counter[Place]
+    retrying: Counter[Place]
 
 
 _loops: list[AbstractEventLoop] = []
@@ -75,8 +81,12 @@ def note() -> None:
     if not _notes:
         _first_note = monotonic()
     pools = {pool.key: pool for pool in _pools(stacks)}
-    threads = Counter(place for stack in stacks if (place := stack.place) is not None)
-    _notes.append(_Note(monotonic(), pools, threads, _task_places()))
+    of_requests = [stack for stack in stacks if stack.target is None] or stacks
+    threads = Counter(place for stack in of_requests if (place := stack.place) is not None)
+    tasks = [*_task_places()]
+    every = Counter(place for place, _ in tasks)
+    retrying = Counter(place for place, sleeps in tasks if sleeps)
+    _notes.append(_Note(monotonic(), pools, threads, every, retrying))
 
 
 def report(end: float) -> dict[str, Any]:
@@ -126,12 +136,19 @@ def report_waits(end: float, with_orphaned: bool = False) -> dict[str, Any] | No
 
 
 def awaited(start: float, end: float) -> list[dict[str, Any]]:
-    """Return how many tasks awaited at each line of the user: sums over the notes of a window."""
-    found = Counter[Place]()
+    """Return how many tasks awaited at each line of the user: sums over the notes of a window.
+
+    In `retrying` of them a library slept before it tried a call again.
+    """
+    found, retrying = Counter[Place](), Counter[Place]()
     for each in _notes:
         if start <= each.time <= end:
             found += each.tasks
-    return [_values(place, count) for place, count in found.most_common()]
+            retrying += each.retrying
+    return [
+        {**_values(place, count), "retrying": retrying[place]}
+        for place, count in found.most_common()
+    ]
 
 
 def _notes_until(end: float) -> list[_Note]:
@@ -458,6 +475,22 @@ def _stuck(samples: Sequence[_Pool]) -> dict[str, Any]:
 # Tasks, and places of the user
 
 
+def find_ended_task() -> str | None:
+    """Return the exception that ended a task of the user, and that nobody has read; else None.
+
+    Requests may wait for such a task. asyncio reports it only once the task is deleted. All objects
+    are looked at: 50 ms for each million.
+    """
+    for each in gc.get_objects():
+        # By its type: attributes of a proxy, such as flask.request, may raise anything.
+        if not issubclass(type(each), Task) or not each.done() or each.cancelled():
+            continue
+        error, code = each._exception, getattr(each.get_coro(), "cr_code", None)
+        if error is not None and each._log_traceback and code and is_users(code.co_filename):
+            return f"{describe(error)}, which ended the task {each.get_coro().__qualname__}"
+    return None
+
+
 def _tasks() -> list[Task[Any]]:
     found: list[Task[Any]] = []
     for loop in _loops:
@@ -491,15 +524,16 @@ def _waits_for_anyio(task: Task[Any]) -> bool:
     return any(f.f_code.co_name in ACQUIRE and "/anyio/" in _file(f) for f in frames)
 
 
-def _task_places() -> Counter[Place]:
-    """Count the tasks at each line of the user."""
-    found = Counter[Place]()
+def _task_places() -> Iterator[tuple[Place, bool]]:
+    """Yield the user's line of each task, and whether a library sleeps before a retry there."""
     for task in _tasks()[:MOST_TASKS]:
         frames = [frame for each in _coroutines(task) if (frame := _frame(each)) is not None]
-        inner = next((frame for frame in reversed(frames) if is_users(_file(frame))), None)
-        if inner is not None:
-            found[place_of(inner.f_code, inner.f_lineno)] += 1
-    return found
+        users = [number for number, frame in enumerate(frames) if is_users(_file(frame))]
+        if users:
+            inner, libraries = frames[users[-1]], frames[users[-1] + 1 :]
+            sleeps = bool(libraries) and libraries[-1].f_code.co_name == "sleep"
+            is_retry = sleeps and any(RETRY.search(_file(frame)) for frame in libraries)
+            yield place_of(inner.f_code, inner.f_lineno), is_retry
 
 
 def _values(place: Place, count: int) -> dict[str, Any]:
