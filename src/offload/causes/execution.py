@@ -335,7 +335,8 @@ def _in_threads(of: Figures) -> float:
 def find_cost_grows(of: Figures) -> Cause | None:
     """Requests take longer, the more came before: alone after a load, or CPU time in each window.
 
-    The CPU must matter: the time of a short run on an idle process depends on its caches.
+    In the latter case one alone must not be faster after the load. The CPU must matter: the time
+    of a short run on an idle process depends on its caches.
     """
     if (times := _find_later_times(of)) is not None:
         value = round(times.after_s / times.before_s, 2)
@@ -345,6 +346,9 @@ def find_cost_grows(of: Figures) -> Cause | None:
     if is_idle(of):
         return None
     loaded = [r.application.routes[0] for r in of.records if r.application.routes]
+    after_s = median([record.baseline.alone_after_s for record in of.records])
+    if after_s is not None and of.alone_s and after_s < of.alone_s:
+        return None  # the machine, or another thread, made the load slower
     growth = [route.cpu_growth for route in loaded]
     known = [each for each in growth if each is not None]
     if not known or len(known) < len(growth) or statistics.median(known) < GROWN:

@@ -6,6 +6,7 @@ longer, the calls in the pool wait for something else, and a larger pool gains n
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,6 +58,7 @@ LOCKS = ("asyncio.Lock", "threading.Lock")
 QUEUES = ("queue.Queue", "asyncio.Queue")
 TASKS = "asyncio.Task"
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
+THREAD_OF_REQUEST = "asgiref.sync.ThreadSensitiveContext"
 CLIENT_OF_TORNADO = "tornado.httpclient.AsyncHTTPClient"
 REMEDIES: dict[str | None, str] = {  # by the name of a pool
     SYNC_TO_ASYNC: "await, or use sync_to_async(..., thread_sensitive=False), which runs calls in "
@@ -124,8 +126,10 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
     """Requests wait for a pool that is known, for the consumers of a queue, or for something else.
 
     In the latter cases requests take longer than a single one, while the process and its GIL are
-    idle.
+    idle. Calls of a request may also wait for each other, whatever other requests do.
     """
+    if (thread := _find_thread_of_request(of)) is not None:
+        return _cause(WAITS_ELSEWHERE, thread)
     pool = find_limiting_pool(of)
     if pool is not None:
         if pool.kind == DEFAULT:
@@ -148,6 +152,15 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
         line=of.waiting_line,
         facts=also,
     )
+
+
+def _find_thread_of_request(of: Figures) -> PoolUse | None:
+    """Return the threads of requests of Django, if most requests have a call that waits there."""
+    pools = of.records[-1].application.threads.pools if of.records else ()
+    found = next((each for each in pools if each.kind == THREAD_OF_REQUEST), None)
+    if found is None or (found.waiting or 0.0) < (found.inside or math.inf):
+        return None
+    return None if _computes(of) or (found.full or 0.0) < POOL_FULL else found
 
 
 def _waits_while_idle(of: Figures) -> bool:
@@ -365,6 +378,12 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
             f"{what}: with {counted(users, 'user')} a request takes {cause.value or 0.0:.3g} times "
             f"as long as alone{_place(cause)}{_also_full(cause)}"
         )
+    if pool.kind == THREAD_OF_REQUEST:
+        calls = (pool.waiting or 0.0) / max(1.0, pool.inside or 0.0)
+        return (
+            "the calls of a request wait for each other: sync_to_async runs those of one request "
+            f"of Django in one thread, and on average {calls:.2g} more wait for it"
+        )
     name = "" if pool.name is None else f"{escaped(pool.name)}, "
     share = percent(cause.value or 0.0)
     if pool.kind in LOCKS:
@@ -439,6 +458,8 @@ def _also_full(cause: Cause) -> str:
 def _remedy_waits_elsewhere(cause: Cause) -> str:
     if isinstance(cause.facts, PoolUse) and cause.facts.kind in LOCKS:
         return "hold it for less of a request, or use several (each process has its own)"
+    if isinstance(cause.facts, PoolUse) and cause.facts.kind == THREAD_OF_REQUEST:
+        return REMEDIES[SYNC_TO_ASYNC]
     if isinstance(cause.facts, Backlog):
         return "start more consumers, or do their work in the request itself"
     if isinstance(cause.facts, SharedByProcesses):

@@ -329,6 +329,7 @@ def _resources(
             calls_per_s=None if calls is None else round(calls, 3),
             kept=None if programs.kept is None else round(programs.kept, 3),
             used=programs.used_connections,
+            answered=None if programs.answered is None else round(programs.answered, 3),
         ),
     )
 

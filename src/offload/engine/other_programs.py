@@ -53,6 +53,7 @@ class ProgramSampler:
         self._segments: list[tuple[float, dict[int, tuple[int, int]]]] = []  # by inode
         self._outgoing: set[int] = set()  # at the last search, by inode
         self._kept: list[float] = []  # shares of the connections that were there before
+        self._answered: list[bool] = []  # of each connection that was not: whether it received data
         self.used_connections: int | None = None  # to others, of those between two searches; most
         self.services: set[psutil.Process] = set()
         self.others: tuple[str, ...] = ()  # the busiest ones, once the load has ended
@@ -106,6 +107,14 @@ class ProgramSampler:
         """The share of its connections that remain until the next search; None without one."""
         return sum(self._kept) / len(self._kept) if self._kept else None
 
+    @property
+    def answered(self) -> float | None:
+        """The share of new connections on which something was received; None without one.
+
+        An HTTP client that opens one for each request has received nothing while it waits.
+        """
+        return sum(self._answered) / len(self._answered) if self._answered else None
+
     def _read_until_stopped(self) -> None:
         for number in itertools.count():
             self._read()
@@ -149,6 +158,8 @@ class ProgramSampler:
         if before or (self._segments and self._outgoing):
             fewest = max(1, min(len(before), len(self._outgoing)))  # a pool may still grow
             self._kept.append(len(before & self._outgoing) / fewest)
+            new = (each for inode, each in segments.items() if inode not in before)
+            self._answered += [received > 0 for received, _ in new]
         if self._segments:
             last = self._segments[-1][1]
             used = sum(segments != last.get(inode) for inode, segments in segments.items())

@@ -335,6 +335,11 @@ def test_a_request_that_costs_more_in_every_window_grows() -> None:
     assert kinds(records=windows(1.3, 1.3), cores_used=0.6) == [NOTHING]
     assert kinds(records=windows(2.0, None), cores_used=0.6) == [NOTHING]  # noise, or a first use
     assert kinds(records=windows(2.0, 2.0), cores_used=0.4) == [NOTHING]
+    [grown] = windows(2.0)
+    for after, expected in ((0.9, NOTHING), (1.1, COST_GROWS)):  # else the machine was slower
+        later = replace(grown.baseline, alone_after_s=after * (IDLE.alone_s or 0.0))
+        own = replace(grown, baseline=later)
+        assert kinds(records=[own], cores_used=0.6) == [expected]
 
 
 def test_threads_whose_requests_are_slower_together_hinder_each_other() -> None:

@@ -338,6 +338,27 @@ def test_the_thread_of_sync_to_async_has_the_name_of_its_variable(
     assert found.name == pool_use.SYNC_TO_ASYNC == pools.SYNC_TO_ASYNC
 
 
+def test_the_calls_of_a_request_that_wait_for_its_thread_are_counted(module: ModuleType) -> None:
+    asgiref = pytest.importorskip("asgiref.sync", reason=lacks("asgiref"))
+    ends = threading.Event()
+
+    async def request() -> pool_use.Use:
+        async with asgiref.ThreadSensitiveContext():
+            wait = asgiref.sync_to_async(ends.wait)
+            calls = [asyncio.create_task(wait(10)) for _ in range(4)]
+            await asyncio.sleep(0.1)
+            use = pool_use._read_threads_of_requests(asgiref)
+            ends.set()
+            await asyncio.gather(*calls)
+            return use
+
+    assert asyncio.run(request()) == (1, 1, 3)
+    pool_use._add_executors(None)
+    titles = [pool.title for pool in pool_use._pools]
+    assert titles.count(pool_use.THREAD_OF_REQUEST) == 1
+    assert pools.THREAD_OF_REQUEST == pool_use.THREAD_OF_REQUEST
+
+
 @pytest.mark.parametrize(("started", "grows"), [(40, True), (0, False)])
 def test_unfinished_tasks_of_the_loop_are_reported_if_they_grow(
     started: int, grows: bool, module: ModuleType, monkeypatch: pytest.MonkeyPatch

@@ -50,6 +50,7 @@ TASKS = "asyncio.Task"
 PLAIN = (str, int, float, bytes, ModuleType, type(None))
 RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
+THREAD_OF_REQUEST = "asgiref.sync.ThreadSensitiveContext"
 TORNADO = ("tornado.simple_httpclient", "SimpleAsyncHTTPClient")
 CLIENT = "tornado.httpclient.AsyncHTTPClient"
 DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
@@ -176,6 +177,14 @@ def _count_tasks(loop: Any) -> Use:
     return 0, -_tasks, 0
 
 
+def _read_threads_of_requests(asgiref: Any) -> Use:
+    """Return the use of the threads of which each runs all calls of one request of Django."""
+    owner = asgiref.SyncToAsync
+    executors = [*owner.context_to_thread_executor.values()]
+    used = sum(len(each._threads) - each._idle_semaphore._value for each in executors)
+    return len(executors), used, sum(each._work_queue.qsize() for each in executors)
+
+
 def _read_sqlalchemy(pool: Any) -> Use:
     more, queue = pool._max_overflow, pool._pool
     limit = math.inf if more == -1 else pool.size() + more
@@ -291,8 +300,14 @@ def _add_executors(loop: Any) -> None:
 
 
 def _name_executor_of_asgiref() -> None:
-    """Name the thread in which sync_to_async runs all calls of a process, by its variable."""
-    owner = getattr(sys.modules.get("asgiref.sync"), "SyncToAsync", None)
+    """Name the thread in which sync_to_async runs all calls of a process, by its variable.
+
+    Also add those in which it runs the calls of each request.
+    """
+    module = sys.modules.get("asgiref.sync")
+    owner = getattr(module, "SyncToAsync", None)
+    if owner is not None and all(pool.title != THREAD_OF_REQUEST for pool in _pools):
+        _pools.append(Pool(module, THREAD_OF_REQUEST, _read_threads_of_requests))
     single = getattr(owner, "single_thread_executor", None)
     for pool in _pools:
         if single is not None and pool.thing() is single:
