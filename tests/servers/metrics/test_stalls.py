@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from offload.serving.metrics import stalls, user_code
+from offload.serving.metrics import pool_use, stalls, user_code
 from tests.waiting import wait_until
 
 ENDS_S = 5.0  # of all waits
@@ -460,6 +462,36 @@ def test_the_exception_that_ended_a_task_is_known_until_somebody_reads_it() -> N
         assert found.endswith(f"test_stalls.py:{line}), which ended the task fails")
         assert isinstance(task.exception(), KeyError)
         assert stalls.find_ended_task() is None
+
+
+class Row:
+    """Something that a call has as a variable."""
+
+
+@pytest.mark.parametrize("look", [stalls.note, lambda: pool_use._resolving_share([])])
+def test_a_look_at_the_stacks_does_not_keep_the_variables_of_calls(
+    look: Callable[[], object],
+) -> None:
+    begun, ends, rows = threading.Event(), threading.Event(), list[weakref.ref[Row]]()
+
+    def call() -> None:
+        row = Row()
+        rows.append(weakref.ref(row))
+        begun.set()
+        ends.wait(ENDS_S)
+
+    thread = threading.Thread(target=call)
+    gc.disable()
+    try:
+        thread.start()
+        assert begun.wait(ENDS_S)
+        look()
+        ends.set()
+        thread.join(ENDS_S)
+        stalls.forget()
+        assert rows[0]() is None
+    finally:
+        gc.enable()
 
 
 class Proxy:

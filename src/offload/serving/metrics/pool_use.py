@@ -28,7 +28,7 @@ from typing import Any
 from weakref import ref
 
 from offload.serving.metrics.samples import Samples
-from offload.serving.metrics.user_code import is_users_module
+from offload.serving.metrics.user_code import is_users_module, other_frames
 
 INTERVAL = 0.009  # s between two samples: just below that of the loop's timer
 FIRST_SEARCH, LAST_SEARCH = 0.1, 3.0  # s until the second search, and at most between two
@@ -459,7 +459,7 @@ def _store(now: float, inside: int, is_idle: bool) -> None:
 
 def _resolving_share(threads: Any) -> float:
     """Return the share of threads that resolve a host name."""
-    frames = sys._current_frames()
+    frames = other_frames()
     found = [frames.get(thread.ident) for thread in [*threads]]
     return sum(_resolves(frame) for frame in found) / max(1, len(found))
 

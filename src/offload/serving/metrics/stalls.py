@@ -24,7 +24,13 @@ from types import CodeType, FrameType
 from typing import Any
 
 from offload.serving.metrics.request_clock import count_inside, describe, find_oldest_inside
-from offload.serving.metrics.user_code import Place, is_users, is_users_module, place_of
+from offload.serving.metrics.user_code import (
+    Place,
+    is_users,
+    is_users_module,
+    other_frames,
+    place_of,
+)
 
 SAMPLES, PAUSE = 5, 0.2  # s
 STUCK_S = 0.6  # s, from which a thread that is still in the same call is stuck
@@ -236,9 +242,7 @@ class _Stack:
 
 def _thread_stacks() -> list[_Stack]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    own = threading.get_ident()
-    frames = sys._current_frames()
-    return [_Stack(n, names.get(n, ""), frame) for n, frame in frames.items() if n != own]
+    return [_Stack(n, names.get(n, ""), frame) for n, frame in other_frames().items()]
 
 
 def _note_calls(stacks: Sequence[_Stack]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import sysconfig
+import threading
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 Place = tuple[str, str, int]  # function, file, line
@@ -31,6 +33,17 @@ def is_users_module(module: object) -> bool:
     # A lazy module would be loaded by vars().
     file = object.__getattribute__(module, "__dict__").get("__file__")
     return isinstance(file, str) and is_users(file)
+
+
+def other_frames() -> dict[int, FrameType]:
+    """Return the frames of all other threads, by their identifiers.
+
+    That of this thread has them as a variable. Such a cycle would keep the variables of all frames,
+    such as large arrays, until a garbage collection.
+    """
+    frames = sys._current_frames()
+    frames.pop(threading.get_ident(), None)
+    return frames
 
 
 def place_of(code: Any, line: int) -> Place:
