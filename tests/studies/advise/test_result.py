@@ -8,6 +8,7 @@ import pytest
 
 from offload.causes.gains import Switch
 from offload.engine.record import LONG, WINDOW
+from offload.errors import FAILED_REQUEST, Problem
 from offload.studies.advise import answer
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import LOOPS, THREADS, Latency, Setup
@@ -54,6 +55,28 @@ def test_one_process_alone_and_a_preloaded_application_are_no_candidates() -> No
     assert found.setup == RACED
     assert [*found.rates.values()] == [101.0, 102.0]
     assert found.problem is None
+
+
+@pytest.mark.parametrize(
+    ("failed", "problem"), [(4, None), (6, "6.0 % of the requests fail under load (5xx)")]
+)
+def test_a_set_up_works_while_few_of_its_requests_fail(failed: int, problem: str | None) -> None:
+    case = case_of(RACED, CASE, 8)
+    records = [
+        replace(each, result=replace(each.result, failed={"5xx": failed}, completed=100 - failed))
+        for each in (
+            new_record(case, "run", kind=WINDOW, case_index=0, round=number, rate=100.0)
+            for number in (1, 2)
+        )
+    ]
+    first = Problem(FAILED_REQUEST, "answered 500", "fix it")
+    records.append(replace(records[0], trial=replace(records[0].trial, round=3), problem=first))
+    [found] = evidence([case], records, costs=None)
+    assert (found.problem, [*found.rates]) == (problem, [1, 2])
+    assert found.failed == failed / 100
+    assert found.allowed_failures == pytest.approx(0.015 * failed + 0.01)
+    [never] = evidence([case], records[2:], costs=None)
+    assert never.problem == "answered 500"
 
 
 def test_variables_are_judged_by_the_rounds_beside_the_choice() -> None:

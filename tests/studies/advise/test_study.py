@@ -92,6 +92,18 @@ def test_if_requests_fail_in_each_set_up_the_last_error_is_told(answered: Answer
 
 
 @pytest.mark.server
+def test_a_share_of_calls_that_fail_by_themselves_is_told_and_allowed(answered: Answered) -> None:
+    _, folder, _ = answered
+    some = [
+        replace(each, result=replace(each.result, failed={"5xx": 2}, completed=98))
+        for each in journal.read_planned(folder)
+    ]
+    found = study.load(folder, journal.load_plan(folder), some)
+    assert found.meets_rate
+    assert "2.0 % of the requests fail." in answer.as_dict(found)["why"]
+
+
+@pytest.mark.server
 def test_the_memory_and_the_cpu_of_each_set_up_are_measured(answered: Answered) -> None:
     for row in answered[0].choice.rows:
         assert 5 < (row.memory_mib or 0) < 500

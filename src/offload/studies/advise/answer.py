@@ -14,7 +14,7 @@ from offload.causes.failures import FORK_WITH_THREADS
 from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot
 from offload.engine.application import HotLine
 from offload.engine.intervals import Interval
-from offload.errors import Flag, RunError
+from offload.errors import Flag, RunError, escaped
 from offload.registry import catalog
 from offload.studies.advise import application
 from offload.studies.advise.application import Application
@@ -48,6 +48,7 @@ BALANCE_REQUESTS = "let connections end soon, or balance requests over a port fo
 GARBAGE = 1.1  # factor of the memory from which the effect of a garbage collection is shown
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
 LEAST_ROUNDS = 3  # that show an interval: Student's t of two rounds is 12.7, of three 4.3
+LEAST_FAILED = 0.001  # share of failed requests that is mentioned
 REACHED = 0.85  # of what the users allow, from which the users are the limit
 P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
@@ -150,7 +151,8 @@ class Answer:
         if found is None:
             return None
         limit_s = self.question.p99_s
-        return found.failed == 0 and (limit_s is None or found.high <= limit_s)
+        is_kept = found.failed <= self.best.allowed_failures
+        return is_kept and (limit_s is None or found.high <= limit_s)
 
     @property
     def unmet(self) -> RunError | None:
@@ -367,6 +369,7 @@ def paragraphs(answer: Answer) -> list[Paragraph]:
 
 def _why(answer: Answer) -> Iterator[str]:
     yield from _leak(answer)
+    yield from _failures(answer)
     yield from answer.subject.why()
     yield limit_in_words(answer.best, answer.prior)
 
@@ -512,8 +515,9 @@ def _on_keep_alive(answer: Answer) -> Iterator[str]:
     if reused is None or new is None or reused.latency.quantile != new.quantile:
         return
     found, requests = reused.latency, reused.requests
-    holds = not _is_slower_on_kept_connections(answer) and found.failed <= MOST_FAILED
-    failed = f", {percent(found.failed, 1)} fail" if found.failed > MOST_FAILED else ""
+    fails = found.failed > max(MOST_FAILED, answer.best.allowed_failures)
+    holds = not _is_slower_on_kept_connections(answer) and not fails
+    failed = f", {percent(found.failed, 1)} fail" if fails else ""
     words = f"On kept connections {_percentile(found)}{failed}"
     if holds:
         is_less = found.value * SAME_P99 < new.value
@@ -536,6 +540,14 @@ def _leak(answer: Answer) -> Iterator[str]:
         until = _calls_until(answer.prior, answer.best.setup)
         yield f"It leaks {leak_mib:.3g} MiB a call: {until}."
         yield from _kept(answer)
+
+
+def _failures(answer: Answer) -> Iterator[str]:
+    """Yield the share of calls of a function that fail, and the last error if it is known."""
+    if answer.best.failed >= LEAST_FAILED and isinstance(answer.subject, Function):
+        error = answer.subject.probe.error
+        known = "" if error is None else f": {escaped(error)}"
+        yield f"{percent(answer.best.failed, 1)} of the requests fail{known}."
 
 
 def _kept(answer: Answer) -> Iterator[str]:

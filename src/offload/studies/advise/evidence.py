@@ -35,6 +35,9 @@ CERTAIN = 1.1  # ratio of capacities beyond which the whole interval must be, to
 MEMORY, MEMORY_MIB = 1.1, 16.0  # the same memory: within this factor, or this difference
 SAME_P99 = 1.5  # factor of response times within which they are the same
 MOST_FAILED = 0.01  # share of failed requests
+# The same of requests that fail by themselves, such as by what they call: then in all loads, which
+# may have some more.
+TOLERATED, SOME_MORE = 0.05, 1.5
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,8 @@ class Evidence:
     loads at a rate, `after_mib` after them, and `collected_mib` after a full garbage collection
     then. `latencies` are at the request rates
     that all set-ups with latencies share, in ascending order. `client_share` is the load tool's
-    share of the CPU time of server and tool.
+    share of the CPU time of server and tool. `failed` is the share of requests that failed in the
+    windows of all set-ups.
     """
 
     setup: Setup
@@ -154,6 +158,12 @@ class Evidence:
     client_share: float | None = None
     latencies: tuple[Latency, ...] = ()
     problem: str | None = None
+    failed: float = 0.0
+
+    @property
+    def allowed_failures(self) -> float:
+        """The share of failed requests up to which a load at a rate is kept."""
+        return SOME_MORE * self.failed + MOST_FAILED if self.failed else 0.0
 
     @property
     def is_grown(self) -> bool:
@@ -203,7 +213,8 @@ class Evidence:
     def is_within(self, p99_s: float, rate: float | None) -> bool:
         """Whether the p99 at a rate (None: the lowest one) is within a limit, or unknown."""
         loads = [each for each in self.latencies if rate in (None, each.rate)][:1]
-        return all(each.value <= p99_s and each.failed <= MOST_FAILED for each in loads)
+        allowed = max(MOST_FAILED, self.allowed_failures)
+        return all(each.value <= p99_s and each.failed <= allowed for each in loads)
 
     def has_same_memory(self, other: Evidence) -> bool:
         """Whether two set-ups need the same memory, or that of one is unknown."""

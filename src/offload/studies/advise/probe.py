@@ -102,6 +102,11 @@ class Probe:
         return any(p.failed - self.call.failed > FAILS_MORE for p in self.select_points(kind))
 
     @property
+    def error(self) -> str | None:
+        """The error of a call that failed; None if none did."""
+        return next((each.error for each in self.points if each.error), None)
+
+    @property
     def is_unsafe_in_threads(self) -> bool:
         """Whether calls fail in threads, or results differ that do not alone and in processes."""
         threads = max((point.results for point in self.select_points(THREADS)), default=0)

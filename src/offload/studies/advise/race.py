@@ -200,6 +200,8 @@ class Race:
                 candidates = candidates[: self._most_setups(FEWEST, ROUND_S)]
                 self._report_time(candidates)
                 self.measure(1, candidates, upstream)
+                if self.choice() is None:
+                    return
                 self._raise_users(upstream)
                 setups = self._after_first(candidates)
                 number = 1

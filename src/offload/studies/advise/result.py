@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from offload.causes.gains import Gain, Switch, estimate_gain
 from offload.engine.record import LONG, WINDOW, Memory, Record
+from offload.errors import FAILED_REQUEST
 from offload.loads.engine import figures
 from offload.registry import catalog
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import (
     LOOPS,
-    MOST_FAILED,
+    TOLERATED,
     Evidence,
     KeepAlive,
     Latency,
@@ -22,6 +24,7 @@ from offload.studies.advise.evidence import (
     kind_of,
 )
 from offload.suites import Case
+from offload.units import percent
 
 ALONE = 0  # the round in which one process of one server is measured, for its costs
 SWITCHES = 1  # the block in which a set-up is measured with and without switches
@@ -310,12 +313,19 @@ def _requests(loads: Sequence[Record]) -> float:
 def _evidence(setup: Setup, records: Sequence[Record]) -> Evidence:
     windows = [each for each in records if each.trial.kind == WINDOW]
     works = [each for each in windows if each.problem is None and each.result.rate]
-    failed = next((each.problem for each in windows if each.problem is not None), None)
-    if failed is None and any(each.result.failed_share > MOST_FAILED for each in works):
+    problems = [each.problem for each in windows if each.problem is not None]
+    if works:  # a call that fails by itself may also be the first one of a round
+        problems = [each for each in problems if each.kind != FAILED_REQUEST]
+    failed = next(iter(problems), None)
+    failed_share = statistics.fmean(each.result.failed_share for each in works) if works else 0.0
+    if failed is None and any(each.result.failed_share > TOLERATED for each in works):
         failed_kinds = {
             kind for each in works for kind, count in each.result.failed.items() if count
         }
-        problem: str | None = f"requests fail under load ({', '.join(sorted(failed_kinds))})"
+        kinds = ", ".join(sorted(failed_kinds))
+        problem: str | None = (
+            f"{percent(failed_share, 1)} of the requests fail under load ({kinds})"
+        )
     else:
         problem = None if failed is None else failed.message
     loads = [each for each in records if each.trial.kind == LONG and each.problem is None]
@@ -335,6 +345,7 @@ def _evidence(setup: Setup, records: Sequence[Record]) -> Evidence:
         client_share=_median(shares),
         latencies=tuple(_latencies(loads)),
         problem=problem,
+        failed=failed_share,
     )
 
 

@@ -295,7 +295,9 @@ def answer(
     choice = choose(saved.question, found, subject.costs.blocks_s)
     if choice is None:
         problem = next((each.problem for each in found if each.problem), "there are no records")
-        what = f"no set-up worked: {problem}{_last_error(records)}"
+        own = None if saved.probe is None else saved.probe.error
+        last = f" ({own})" if own else _last_error(records)
+        what = f"no set-up worked: {problem}{last}"
         raise _explained(what, FIX_OR_LIMIT, records)
     if isinstance(subject, Application):
         subject = application.add_setup(subject, choice.best.setup, plan.cases, records)
