@@ -9,6 +9,7 @@ import pytest
 from offload.engine import server_reports
 from tests.applications.conftest import Serve
 from tests.http_clients import get
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
 
@@ -64,7 +65,13 @@ def test_threads_beside_which_a_pool_was_forked_are_named_once_a_process_of_it_i
 ) -> None:
     running = serve("gunicorn_gthread", f"forked:{app}", workers=2)
     assert get(running.url)[0] == 200
-    found = server_reports.report_window(running.facts, running.url, 0.0, time.monotonic())
-    beside = found["application"]["threads"]["beside"]
-    assert [each["function"] for each in beside] == threads
-    assert all(each["file"] == "forked.py" for each in beside)
+
+    def beside() -> list[dict[str, object]]:
+        found = server_reports.report_window(running.facts, running.url, 0.0, time.monotonic())
+        return list(found["application"]["threads"]["beside"])
+
+    # The process may not have come to the lock yet.
+    assert wait_until(lambda: len(beside()) == len(threads))
+    assert [(each["function"], each["file"]) for each in beside()] == [
+        (name, "forked.py") for name in threads
+    ]

@@ -21,7 +21,10 @@ LARGE = 32 * 1024  # bytes of a part of a body, from which a larger one gains li
 PARTS, PART_S = 200, 6e-6  # of a body; s of CPU for each: 6.4 us on uvicorn, 8.4 us on gunicorn
 PARTS_SHARE = 0.5  # of the CPU time of a request
 OPENED, OPENED_IDLE = 0.9, 1.8  # connections for each request; in an idle process
-ANSWERED, OPENED_LOGIN = 1 / 3, 0.75  # share of new ones with a login, such as by TLS; then so many
+SENT_AGAIN, OPENED_LOGIN = (
+    1 / 3,
+    0.75,
+)  # share of new ones with a login, such as by TLS; then so many
 STARTED = 0.9  # processes and threads for each request
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
 CALLS, SEQUENTIAL_CALLS = 20, 10  # to others, for each request
@@ -127,7 +130,7 @@ def find_new_connections(of: Figures) -> Cause | None:
 
     A connection costs CPU time, with TLS several ms, and at least one round trip, with a login also
     time of the other side. In an idle process several count, or one if it is unknown what requests
-    wait for, or if something was received on many of them before the last response.
+    wait for, or if on many of them something was received before the last request was sent.
     """
     known = [each for record in of.records if (each := _count_opened(record)) is not None]
     least = OPENED
@@ -136,7 +139,8 @@ def find_new_connections(of: Figures) -> Cause | None:
         if waits is not None and not pools.is_unknown(waits):
             return None
         least = OPENED_IDLE if waits is None else OPENED
-        if (median([record.resources.ports.answered for record in of.records]) or 0.0) >= ANSWERED:
+        again = median([record.resources.ports.sent_again for record in of.records]) or 0.0
+        if again >= SENT_AGAIN:
             least = OPENED_LOGIN
     if not known or (opened := statistics.median(known)) < least:
         return None

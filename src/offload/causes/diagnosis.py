@@ -116,7 +116,7 @@ def diagnose(records: Sequence[Record], gains: Mapping[str, Gain] = {}) -> list[
 
 
 def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
-    """Return the causes in the order in which to fix them, those without a measured gain last.
+    """Return the causes in the order in which to fix them, those whose remedy gains nothing last.
 
     If nothing limits it, the last is NOTHING, or UNEXPLAINED if the rate is lower than it could be.
     Neither is known if figures that a rule needs are not.

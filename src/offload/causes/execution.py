@@ -38,6 +38,7 @@ IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of 
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes: it fills the GIL
 OFTEN_COLLECTED = 0.15  # the same, from which it is a cause: without it the rate is 18 % higher
 GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
+FASTER = 0.9  # times as long alone after a load as before: the machine was slower in between
 GROWN_ALONE = 2.0  # times as long alone after a load as before
 GROWN_ALONE_S = 0.002  # s by which it is longer, at least
 HELD_FULL = 0.5  # share of the time in which all parts of a pool were in use: its calls may go on
@@ -335,8 +336,8 @@ def _in_threads(of: Figures) -> float:
 def find_cost_grows(of: Figures) -> Cause | None:
     """Requests take longer, the more came before: alone after a load, or CPU time in each window.
 
-    In the latter case one alone must not be faster after the load. The CPU must matter: the time
-    of a short run on an idle process depends on its caches.
+    In the latter case one that computes must not be faster alone after the load. The CPU must
+    matter: the time of a short run on an idle process depends on its caches.
     """
     if (times := _find_later_times(of)) is not None:
         value = round(times.after_s / times.before_s, 2)
@@ -346,14 +347,23 @@ def find_cost_grows(of: Figures) -> Cause | None:
     if is_idle(of):
         return None
     loaded = [r.application.routes[0] for r in of.records if r.application.routes]
-    after_s = median([record.baseline.alone_after_s for record in of.records])
-    if after_s is not None and of.alone_s and after_s < of.alone_s:
+    if _is_faster_later(of):
         return None  # the machine, or another thread, made the load slower
     growth = [route.cpu_growth for route in loaded]
     known = [each for each in growth if each is not None]
     if not known or len(known) < len(growth) or statistics.median(known) < GROWN:
         return None
     return Cause(COST_GROWS, statistics.median(known), GROWN, route=loaded[-1].route)
+
+
+def _is_faster_later(of: Figures) -> bool:
+    """Whether a request that mostly computes takes less time alone after a load than before it."""
+    after_s = median([record.baseline.alone_after_s for record in of.records])
+    cpu_s = median([record.application.cpu_s for record in of.records])
+    if after_s is None or cpu_s is None or not of.alone_s or cpu_s < of.alone_s / 2:
+        return False
+    is_faster: bool = after_s < FASTER * of.alone_s
+    return is_faster
 
 
 def _find_later_times(of: Figures) -> AloneTimes | None:

@@ -369,7 +369,7 @@ def _describe_worker_ended(cause: Cause, _: int) -> str:
 def _describe_no_progress(cause: Cause, _: int) -> str:
     count = int(cause.value or 0)
     are = "one thread or asyncio task was" if count == 1 else f"{count} threads or tasks were"
-    return f"no request succeeded while {are}{_place(cause)}"
+    return f"requests had no response while {are}{_place(cause)}"
 
 
 def _describe_requests_fail(cause: Cause, _: int) -> str:

@@ -156,8 +156,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
 
 def _find_thread_of_request(of: Figures) -> PoolUse | None:
     """Return the threads of requests of Django, if most requests have a call that waits there."""
-    pools = of.records[-1].application.threads.pools if of.records else ()
-    found = next((each for each in pools if each.kind == THREAD_OF_REQUEST), None)
+    found = of.records[-1].application.threads.of_request if of.records else None
     if found is None or (found.waiting or 0.0) < (found.inside or math.inf):
         return None
     return None if _computes(of) or (found.full or 0.0) < POOL_FULL else found

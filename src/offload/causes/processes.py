@@ -200,11 +200,12 @@ def _describe_request_forks(cause: Cause, _: int) -> str:
 def find_fork_with_threads(of: Figures) -> Cause | None:
     """Threads ran in the parent when it forked its workers, which did not start them again.
 
-    Or they ran in a worker when it forked processes, such as those of a pool, which are stuck.
+    Or they ran in a worker when it forked processes, such as those of a pool, one of which is
+    stuck, and requests fail.
     """
     for record in (*of.records, *of.failed):
-        known = record.application.threads
-        if found := known.lost or known.beside:
+        known, fails = record.application.threads, record.problem or record.result.failures
+        if found := known.lost or (known.beside if fails else ()):
             facts = LostThreads(found, are_children=not known.lost)
             return Cause(FORK_WITH_THREADS, len(found), 0, facts=facts)
     return None

@@ -274,16 +274,18 @@ class LostThread:
 class Threads:
     """The threads of the processes, and the pools in which calls wait for them.
 
-    `pools` are those that were full, or had calls that waited. `handovers` are the calls that
-    threads handed over to event loops, one at the end of each hop. `anyio` and `asyncio` are the
-    numbers of threads of `anyio.to_thread` and of `asyncio.to_thread`. `lost` ran in the parent of
-    these processes when it forked. `beside` ran in these processes when they forked children of
-    their own, if one of these waits for a lock for ever. `forks` is how often they forked beside
-    other threads: twice the number of the half of the window with fewer.
+    `pools` are those that were full, or had calls that waited. `of_request` are the threads of
+    which each runs the calls of one request of Django, if calls wait for them. `handovers` are the
+    calls that threads handed over to event loops, one at the end of each hop. `anyio` and `asyncio`
+    are the numbers of threads of `anyio.to_thread` and of `asyncio.to_thread`. `lost` ran in the
+    parent of these processes when it forked. `beside` ran in these processes when they forked
+    children of their own, if one of these waits for a lock for ever. `forks` is how often they
+    forked beside other threads: twice the number of the half of the window with fewer.
     """
 
     limiter: ThreadLimit = ThreadLimit()
     pools: tuple[PoolUse, ...] = ()
+    of_request: PoolUse | None = None
     handovers: int | None = None
     anyio: int | None = None
     asyncio: int | None = None

@@ -97,7 +97,7 @@ def measure_baseline(
     except FailedRequest as error:
         if not serves_application(server_facts):
             raise
-        failure, with_stacks = error, not isinstance(error, BadStatus)
+        failure, with_stacks = error, isinstance(error.__cause__, TimeoutError)
         if isinstance(error, BadStatus):
             failure = _application_error(error, request, server_facts)
         report = report_window(server_facts, url, 0.0, 0.0, with_stacks=with_stacks)
@@ -329,7 +329,7 @@ def _resources(
             calls_per_s=None if calls is None else round(calls, 3),
             kept=None if programs.kept is None else round(programs.kept, 3),
             used=programs.used_connections,
-            answered=None if programs.answered is None else round(programs.answered, 3),
+            sent_again=None if programs.sent_again is None else round(programs.sent_again, 3),
         ),
     )
 

@@ -53,7 +53,7 @@ class ProgramSampler:
         self._segments: list[tuple[float, dict[int, tuple[int, int]]]] = []  # by inode
         self._outgoing: set[int] = set()  # at the last search, by inode
         self._kept: list[float] = []  # shares of the connections that were there before
-        self._answered: list[bool] = []  # of each connection that was not: whether it received data
+        self._sent_again: list[bool] = []  # of each connection that was not there before
         self.used_connections: int | None = None  # to others, of those between two searches; most
         self.services: set[psutil.Process] = set()
         self.others: tuple[str, ...] = ()  # the busiest ones, once the load has ended
@@ -108,12 +108,12 @@ class ProgramSampler:
         return sum(self._kept) / len(self._kept) if self._kept else None
 
     @property
-    def answered(self) -> float | None:
-        """The share of new connections on which something was received; None without one.
+    def sent_again(self) -> float | None:
+        """The share of new connections on which it waits for a second response; None without one.
 
-        An HTTP client that opens one for each request has received nothing while it waits.
+        An HTTP client that opens one for each request waits for its first response.
         """
-        return sum(self._answered) / len(self._answered) if self._answered else None
+        return sum(self._sent_again) / len(self._sent_again) if self._sent_again else None
 
     def _read_until_stopped(self) -> None:
         for number in itertools.count():
@@ -149,17 +149,17 @@ class ProgramSampler:
     def _note(self, outgoing: Sequence[Socket]) -> None:
         """Note the segments of connections to others, without those inside the server."""
         inside = {(each.remote, each.local) for each in outgoing}
-        segments = {
-            each.inode: each.segments
+        others = [
+            each
             for each in outgoing
             if (each.local, each.remote) not in inside and each.remote[1] != self._port
-        }
+        ]
+        segments = {each.inode: each.segments for each in others}
         before, self._outgoing = self._outgoing, {each.inode for each in outgoing}
         if before or (self._segments and self._outgoing):
             fewest = max(1, min(len(before), len(self._outgoing)))  # a pool may still grow
             self._kept.append(len(before & self._outgoing) / fewest)
-            new = (each for inode, each in segments.items() if inode not in before)
-            self._answered += [received > 0 for received, _ in new]
+            self._sent_again += [each.sent_again for each in others if each.inode not in before]
         if self._segments:
             last = self._segments[-1][1]
             used = sum(segments != last.get(inode) for inode, segments in segments.items())

@@ -311,8 +311,8 @@ class ClientPorts:
     this network namespace opened in the window, including the load tool. `calls_per_s` is how often
     the server sent something on its connections to others and had a response, `used` the number of
     these connections on which it did so within 0.8 s or 1.6 s, and `kept` the share of them that
-    were still there then. Of those that were new then, `answered` is the share on which the server
-    had received something, such as a greeting or a part of a handshake.
+    were still there then. `sent_again` is the share of new connections on which the server had
+    received something, such as a greeting, and waited for something else.
     """
 
     available: int | None = None
@@ -321,7 +321,7 @@ class ClientPorts:
     calls_per_s: float | None = None
     used: int | None = None
     kept: float | None = None
-    answered: float | None = None
+    sent_again: float | None = None
 
     @property
     def are_used_up(self) -> bool:

@@ -29,6 +29,7 @@ from offload.engine.processes import ProcessTree
 from offload.engine.workload import get
 from offload.errors import MachineError, StartError
 from offload.registry import catalog
+from offload.serving.metrics.pool_use import THREAD_OF_REQUEST
 
 Facts = Mapping[str, Any]
 ADDRESS = "\0offload-application-{pid}"
@@ -182,9 +183,11 @@ def merge_reports(
 
 def _merge_threads(reports: Sequence[Facts]) -> Facts:
     limiters = [report["limiter"] for report in reports if report["limiter"]]
+    pools = _merge_pools(reports)
     return {
         "limiter": max(limiters, key=lambda each: each["full"], default={}),
-        "pools": _merge_pools(reports),
+        "pools": [each for each in pools if each["kind"] != THREAD_OF_REQUEST],
+        "of_request": next((each for each in pools if each["kind"] == THREAD_OF_REQUEST), None),
         "handovers": _total(report["handovers"] for report in reports),
         "anyio": _worst(reports, lambda r: r["anyio_threads"]),
         "asyncio": _worst(reports, lambda r: r["asyncio_threads"]),

@@ -78,16 +78,24 @@ class Socket:
         return received, sent
 
     @property
+    def sent_again(self) -> bool:
+        """Whether something was sent after something had been received, and nothing came since.
+
+        So it is while a client waits after a greeting, a login or a handshake.
+        """
+        received, sent = self.segments
+        return received > 0 and sent > 0 and self._age_ms(LAST_SENT) <= self._age_ms(LAST_RECEIVED)
+
+    def _age_ms(self, at: int) -> int:
+        return int(struct.unpack_from("=I", self.attribute, at)[0])
+
+    @property
     def is_in_progress(self) -> bool:
         """Whether a request was received, and no part of its response has been sent since."""
         received, sent = self.segments
         if not received or not sent:
             return received > 0
-        ages = (
-            struct.unpack_from("=I", self.attribute, at)[0] for at in (LAST_RECEIVED, LAST_SENT)
-        )
-        received_ms, sent_ms = ages
-        return bool(received_ms < sent_ms)
+        return self._age_ms(LAST_RECEIVED) < self._age_ms(LAST_SENT)
 
 
 def read_sockets(states: Iterable[int], attribute: int = 0, port: int = 0) -> Iterator[Socket]:

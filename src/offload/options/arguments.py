@@ -31,7 +31,7 @@ def whole_number(name: str, text: str, minimum: int, maximum: int) -> int:
 def number(name: str, text: str, minimum: float, maximum: float) -> float:
     """Parse a number from `minimum` to `maximum`, with or without a decimal point."""
     if not NUMBER.fullmatch(text) or not minimum <= float(text) <= maximum:
-        raise UsageError(f"{_given(name, text)} is not a number from {minimum:g} to {maximum:g}")
+        raise UsageError(f"{_given(name, text)} is not a number from {minimum:g} to {maximum:.9g}")
     return float(text)
 
 

@@ -63,7 +63,7 @@ LOCK = threading.Lock()
 def keep():
     """Hold the lock for ever."""
     with LOCK:
-        threading.Event().wait()
+        threading.Event().wait(100)
 
 
 def use():

@@ -336,10 +336,17 @@ def test_a_request_that_costs_more_in_every_window_grows() -> None:
     assert kinds(records=windows(2.0, None), cores_used=0.6) == [NOTHING]  # noise, or a first use
     assert kinds(records=windows(2.0, 2.0), cores_used=0.4) == [NOTHING]
     [grown] = windows(2.0)
-    for after, expected in ((0.9, NOTHING), (1.1, COST_GROWS)):  # else the machine was slower
-        later = replace(grown.baseline, alone_after_s=after * (IDLE.alone_s or 0.0))
-        own = replace(grown, baseline=later)
-        assert kinds(records=[own], cores_used=0.6) == [expected]
+    alone_s = IDLE.alone_s or 0.0
+    for after, cpu, expected in (  # the machine was slower, unless a request mostly waits
+        (0.8, 0.6, NOTHING),
+        (1.0, 0.6, COST_GROWS),
+        (0.8, 0.4, COST_GROWS),
+        (0.8, None, COST_GROWS),
+    ):
+        later = replace(grown.baseline, alone_after_s=after * alone_s)
+        application = replace(grown.application, cpu_s=cpu and cpu * alone_s)
+        own = replace(grown, baseline=later, application=application)
+        assert kinds(records=[own], cores_used=0.6) == [expected], (after, cpu)
 
 
 def test_threads_whose_requests_are_slower_together_hinder_each_other() -> None:

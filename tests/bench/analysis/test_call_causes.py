@@ -164,17 +164,17 @@ BUSY = {"cores_used": 0.9, "cpu_ms_per_request": 15.0, "alone_s": 0.02}
         (1600, {"cores_used": 0.3, "cpu_ms_per_request": 5.0}, "opens 2 new connections"),
         (1600, {"cores_used": 0.3, "inside_s": 0.02}, None),  # requests do not wait for them
         (1800, {"cores_used": 0.3, "inside_s": 0.02}, "opens 2 new connections"),
-        (1100, {"cores_used": 0.3, "inside_s": 0.02, "answered": 0.4}, "opens 1 new connection"),
-        (1000, {"cores_used": 0.3, "inside_s": 0.02, "answered": 0.4}, None),  # not each request
-        (1100, {"cores_used": 0.3, "inside_s": 0.02, "answered": 0.3}, None),  # such as HTTP
+        (1100, {"cores_used": 0.3, "inside_s": 0.02, "sent_again": 0.4}, "opens 1 new connection"),
+        (1000, {"cores_used": 0.3, "inside_s": 0.02, "sent_again": 0.4}, None),  # not each request
+        (1100, {"cores_used": 0.3, "inside_s": 0.02, "sent_again": 0.3}, None),  # such as HTTP
     ],
 )
 def test_connections_that_each_request_opens_are_a_cause_while_they_cost_cpu_or_are_several(
     opened: int | None, values: dict[str, Any], said: str | None
 ) -> None:
-    values = BUSY | {"kept": 0.0, "answered": 0.0} | values
-    kept, answered = values.pop("kept"), values.pop("answered")
-    ports = ClientPorts(28_232, 0, opened, kept=kept, answered=answered)
+    values = BUSY | {"kept": 0.0, "sent_again": 0.0} | values
+    kept, again = values.pop("kept"), values.pop("sent_again")
+    ports = ClientPorts(28_232, 0, opened, kept=kept, sent_again=again)
     found = causes(ports=ports, **values)
     [*named] = (cause for cause in found if cause.kind == NEW_CONNECTIONS)
     assert len(named) == (said is not None)

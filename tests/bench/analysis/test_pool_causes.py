@@ -106,16 +106,24 @@ def test_a_default_executor_full_of_others_calls_is_measured_with_more_threads()
     assert DEFAULT_EXECUTOR not in diagnosis.switches([rare])
 
 
+def of_request(thread: PoolUse, **values: Any) -> Record:
+    made = record(**values)
+    threads = replace(made.application.threads, of_request=thread)
+    return replace(made, application=replace(made.application, threads=threads))
+
+
 def test_calls_of_a_request_that_wait_for_its_only_thread_are_named() -> None:
     waits = PoolUse(pools.THREAD_OF_REQUEST, None, 25, 0.98, 75.0, 25.0)
-    [cause] = causes(waits, alone_s=0.25, inside_s=0.25)  # each is as slow alone
+    values = {"alone_s": 0.25, "inside_s": 0.25}  # each is as slow alone
+    [cause] = diagnosis.diagnose([of_request(waits, **values)])
     said = diagnosis.sentence(cause, 25)
     assert (
         "sync_to_async runs those of one request of Django in one thread, and on average 3" in said
     )
     assert "thread_sensitive=False" in said
     for other in (replace(waits, waiting=20.0), replace(waits, full=0.4)):
-        assert WAITS_ELSEWHERE not in kinds(other, alone_s=0.25, inside_s=0.25)
+        found = diagnosis.diagnose([of_request(other, **values)])
+        assert WAITS_ELSEWHERE not in [each.kind for each in found]
 
 
 POOL = PoolUse("ThreadPoolExecutor", "shop.PRINTERS", 6, 0.99, 18.0, 25.0)

@@ -175,6 +175,8 @@ def test_threads_beside_which_a_worker_forked_children_that_are_stuck_are_named(
     threads = Threads(beside=(LostThread("refresh", "shop.py", 12),))
     healthy = record((390, 7, 2.0), (380, 6, 1.9))
     own = replace(healthy, application=replace(healthy.application, threads=threads))
+    assert FORK_WITH_THREADS not in {c.kind for c in diagnosis.diagnose([own])}  # such as a helper
+    own = replace(own, result=replace(own.result, failed={"timeout": 3}))
     [cause] = (c for c in diagnosis.diagnose([own]) if c.kind == FORK_WITH_THREADS)
     said = diagnosis.sentence(cause, 25)
     assert "while a thread of it ran: refresh (shop.py:12); one of these processes waits" in said

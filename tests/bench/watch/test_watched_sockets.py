@@ -77,6 +77,28 @@ def test_a_request_is_in_progress_until_its_response_is_sent() -> None:
     assert (found.most_requests_per_s(own) or 0.0) >= 2 / (3 * 3600)
 
 
+def test_a_client_sends_again_while_it_waits_for_what_follows_a_greeting() -> None:
+    def sent_again() -> bool:
+        time.sleep(0.02)  # the kernel has the times in ms
+        local = client.getsockname()[1]
+        found = sockets.read_sockets((sockets.ESTABLISHED,), sockets.INFO)
+        [own] = (each for each in found if each.port == local)
+        return own.sent_again
+
+    with connected(1, backlog=8) as (listening, [client]):
+        accepted, _ = listening.accept()
+        with accepted:
+            client.setblocking(True)
+            assert not sent_again()
+            accepted.sendall(b"+ hello")
+            client.recv(100)
+            assert not sent_again()  # as after the first part of a long response
+            client.sendall(b"LOGIN")
+            assert sent_again()
+            accepted.sendall(b"+")
+            assert not sent_again()
+
+
 def test_a_process_of_another_user_has_unknown_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets.os, "access", lambda *_: False)
     found = read(SocketMeter(os.getpid()))

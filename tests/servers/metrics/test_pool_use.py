@@ -346,13 +346,15 @@ def test_the_calls_of_a_request_that_wait_for_its_thread_are_counted(module: Mod
         async with asgiref.ThreadSensitiveContext():
             wait = asgiref.sync_to_async(ends.wait)
             calls = [asyncio.create_task(wait(10)) for _ in range(4)]
-            await asyncio.sleep(0.1)
-            use = pool_use._read_threads_of_requests(asgiref)
+            use = (0.0, 0.0, 0.0)
+            while use[2] < 3:
+                await asyncio.sleep(0.01)
+                use = pool_use._read_threads_of_requests(asgiref)
             ends.set()
             await asyncio.gather(*calls)
             return use
 
-    assert asyncio.run(request()) == (1, 1, 3)
+    assert asyncio.run(asyncio.wait_for(request(), 10)) == (1, 0, 3)
     pool_use._add_executors(None)
     titles = [pool.title for pool in pool_use._pools]
     assert titles.count(pool_use.THREAD_OF_REQUEST) == 1

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -310,7 +311,7 @@ def test_calls_from_before_the_oldest_request_have_outlived_their_own(
 
 
 @pytest.mark.parametrize("gives_up", [True, False])
-def test_calls_are_orphaned_at_any_age_once_requests_cancel_those_in_the_queue(
+def test_calls_are_orphaned_sooner_once_requests_cancel_those_in_the_queue(
     monkeypatch: pytest.MonkeyPatch, gives_up: bool
 ) -> None:
     is_over = threading.Event()
@@ -323,6 +324,7 @@ def test_calls_are_orphaned_at_any_age_once_requests_cancel_those_in_the_queue(
             assert not gives_up or queued.cancel()
             stalls.note()
             monkeypatch.setattr(stalls, "find_oldest_inside", time.monotonic)
+            time.sleep(0.6 * stalls.STUCK_S)
             stalls.note()
             found = stalls.report_waits(time.monotonic(), with_orphaned=True)
             pools_ = found["pools"] if found else []
@@ -441,6 +443,43 @@ def test_the_place_of_most_tasks_is_that_of_the_users_innermost_coroutine() -> N
         threading.Event().wait(0.1)
         place = stalls.report(time.monotonic())["places"][0]
         assert (place["function"], place["count"]) == ("forever", len(kept))
+
+
+LIBRARY = """
+import asyncio
+
+async def again(call, pause):
+    await asyncio.sleep(60) if pause else await call()
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "pause", "retries"),
+    [
+        ("site-packages", "retry_calls", True, True),
+        ("site-packages", "retry_calls", False, False),  # the call itself sleeps
+        ("site-packages", "paced", True, False),
+        ("mine", "retry_calls", True, False),  # it is the user's
+    ],
+)
+def test_a_library_that_sleeps_before_a_retry_is_seen_in_tasks(
+    folder: str, name: str, pause: bool, retries: bool, tmp_path: Path
+) -> None:
+    code = compile(LIBRARY, str(tmp_path / folder / f"{name}.py"), "exec")
+    library: dict[str, Any] = {}
+    exec(code, library)
+
+    async def call() -> None:
+        await asyncio.sleep(60)
+
+    async def ask() -> None:
+        await library["again"](call, pause)
+
+    with loop_in_thread() as loop:
+        kept = [asyncio.run_coroutine_threadsafe(ask(), loop) for _ in range(3)]
+        assert wait_until(lambda: len([*stalls._task_places()]) == len(kept))
+        stalls.note()
+    assert sum(stalls._notes[-1].retrying.values()) == (len(kept) if retries else 0)
 
 
 async def fails() -> None:

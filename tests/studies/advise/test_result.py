@@ -79,6 +79,22 @@ def test_a_set_up_works_while_few_of_its_requests_fail(failed: int, problem: str
     assert never.problem == "answered 500"
 
 
+def test_a_set_up_of_which_more_requests_fail_than_of_another_one_fails() -> None:
+    cases = [case_of(each, CASE, 8) for each in (RACED, replace(RACED, workers=4))]
+    records = [
+        replace(each, result=replace(each.result, failed={"5xx": failed}, completed=100 - failed))
+        for each, failed in (
+            (new_record(case, "run", kind=WINDOW, case_index=index, round=1, rate=100.0), failed)
+            for index, (case, failed) in enumerate(zip(cases, (0, 3), strict=True))
+        )
+    ]
+    works, fails = evidence(cases, records, costs=None)
+    assert (works.problem, fails.problem) == (None, "3.0 % of the requests fail under load")
+    reset = replace(records[1], result=replace(records[1].result, failed={"reset": 3}))
+    [own] = evidence(cases[1:], [replace(reset, trial=replace(reset.trial, case_index=0))], None)
+    assert own.problem == "3.0 % of the requests fail under load (reset)"
+
+
 def test_variables_are_judged_by_the_rounds_beside_the_choice() -> None:
     one_thread = Switch({"OMP_NUM_THREADS": "1"})
     setups = (RACED, Setup("prefork", LOOPS, 2))

@@ -17,6 +17,7 @@ from typing import Any
 
 from offload.serving.metrics.user_code import is_users
 
+FORKED = "multiprocessing.popen_fork"
 FUTEX, PRIVATE = ("202", "98"), 0x80  # system calls of x86-64 and AArch64; a flag of theirs
 POOL = "concurrent.futures.thread"
 _forks: deque[float] = deque(maxlen=10_000)  # times at which this process forked beside threads
@@ -62,20 +63,23 @@ def lost() -> list[dict[str, Any]]:
 
 
 def beside_stuck_children() -> list[dict[str, Any]]:
-    """Return the threads that ran when this process forked children, if one of these is stuck.
+    """Return the user's threads that ran when this process forked last, if a child is stuck.
 
-    They are those of the user, if there were any.
+    Children of `multiprocessing` count that were forked, by this process.
     """
     children = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
-    return [*_own] if any(_is_stuck(each.pid) for each in [*children]) else []
+    return [*_own] if any(map(_is_stuck, [*children])) else []
 
 
-def _is_stuck(pid: int | None) -> bool:
+def _is_stuck(child: Any) -> bool:
     """Whether the only thread of a process waits, without a timeout, for a lock of this process.
 
     Locks that several processes share, such as that of a pool's queue, have no PRIVATE flag.
     """
-    with suppress(OSError, ValueError, IndexError):
+    with suppress(OSError, ValueError, AttributeError):
+        if type(child._popen).__module__ != FORKED:
+            return False
+        pid = child.pid
         if len([*Path(f"/proc/{pid}/task").iterdir()]) > 1:
             return False
         number, _, flags, _, timeout, *_ = Path(f"/proc/{pid}/syscall").read_text().split()
@@ -90,7 +94,7 @@ def _note() -> None:
 def _note_fork() -> None:
     if others := _others():
         _forks.append(monotonic())
-        _own[:] = [_describe(each) for each in [*filter(_is_users, others)] or others]
+        _own[:] = [_describe(each) for each in others if _is_users(each)]
 
 
 def _forget_forks() -> None:

@@ -178,11 +178,12 @@ def _count_tasks(loop: Any) -> Use:
 
 
 def _read_threads_of_requests(asgiref: Any) -> Use:
-    """Return the use of the threads of which each runs all calls of one request of Django."""
-    owner = asgiref.SyncToAsync
-    executors = [*owner.context_to_thread_executor.values()]
-    used = sum(len(each._threads) - each._idle_semaphore._value for each in executors)
-    return len(executors), used, sum(each._work_queue.qsize() for each in executors)
+    """Return the use of the threads of which each runs all calls of one request of Django.
+
+    They count as full only while calls wait: each is in use as long as its request has a call.
+    """
+    executors = [*asgiref.SyncToAsync.context_to_thread_executor.values()]
+    return len(executors), 0, sum(each._work_queue.qsize() for each in executors)
 
 
 def _read_sqlalchemy(pool: Any) -> Use:

@@ -49,7 +49,7 @@ _in_period = 0
 _share = 1.0
 _error: str | None = None
 _logged: tuple[float, str] | None = None  # the time and the text of the last logged error
-_ended: str | None = None  # the exception that ended a thread last
+_ended: tuple[float, str] | None = None  # when an exception ended a thread last, and its text
 
 
 class Cell:
@@ -262,7 +262,7 @@ def watch_log() -> None:
         global _ended
         if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
             name = "a thread" if ended.thread is None else f"the thread {ended.thread.name}"
-            _ended = f"{describe(ended.exc_value)}, which ended {name}"
+            _ended = monotonic(), f"{describe(ended.exc_value)}, which ended {name}"
         handle(ended)
 
     threading.excepthook = note
@@ -302,10 +302,11 @@ def between(start: float, end: float) -> dict[str, Any]:
     failing = {row[5] for row in rows if row[-1]}  # of other routes, such as /ping, none may fail
     tried = [row for row in rows if row[5] in failing] or rows
     last = _error or (_logged[1] if _logged and _logged[0] >= start else None)
+    ended = _ended[1] if _ended and (_ended[0] >= start or last is None) else None
     return {
         "routes": [_summary(route, found) for route, found in own.items()],
         "inside_most": int(max((row[4] for row in rows), default=0)) or None,
-        "error": "; ".join(filter(None, (last, _ended))) or None,
+        "error": "; ".join(filter(None, (last, ended))) or None,
         "failures": {
             "requests": len(tried),
             "failed": sum(row[-1] > 0 for row in tried),

@@ -47,6 +47,7 @@ ASYNCIO, ANYIO = "asyncio", "anyio"  # names of pools
 WAITING = ("result", "exception", "wait", "as_completed")  # functions of FUTURES
 ANYIO_THREAD, ASYNCIO_THREAD = "AnyIO worker thread", "asyncio_"
 RETRY = re.compile(r"-packages/.*(?:retr(?:y|ies)|tenacity|back_?off)")  # files of libraries
+ANYIO_FOLDER = "-packages/anyio/"
 ACQUIRE = ("acquire_on_behalf_of", "run_sync_in_worker_thread")  # coroutines of anyio
 # The locals of a running frame cannot be read without the GIL.
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
@@ -87,8 +88,9 @@ def note() -> None:
     if not _notes:
         _first_note = monotonic()
     pools = {pool.key: pool for pool in _pools(stacks)}
-    of_requests = [stack for stack in stacks if stack.target is None] or stacks
-    threads = Counter(place for stack in of_requests if (place := stack.place) is not None)
+    places = [(stack.target is None, place) for stack in stacks if (place := stack.place)]
+    of_requests = [place for is_requests, place in places if is_requests]
+    threads = Counter(of_requests or [place for _, place in places])
     tasks = [*_task_places()]
     every = Counter(place for place, _ in tasks)
     retrying = Counter(place for place, sleeps in tasks if sleeps)
@@ -296,8 +298,9 @@ class _Pool:
         ]
         # A request may still wait for a call; those of the user's own threads are no requests.
         self.outlived = len(old) if self.is_own else max(0, len(old) - count_inside())
-        # Requests that give up cancel calls in the queue: then calls of any age may be orphaned.
-        began = [each for each, _ in since] if cancelled else old
+        # Requests that give up cancel calls in the queue: then younger calls may be orphaned.
+        older = [each for each, _ in since if now - each >= STUCK_S / 2]
+        began = older if cancelled else old
         self.orphaned = 0 if self.is_own else _count_orphaned(began)
 
 
@@ -483,15 +486,14 @@ def find_ended_task() -> str | None:
     """Return the exception that ended a task of the user, and that nobody has read; else None.
 
     Requests may wait for such a task. asyncio reports it only once the task is deleted. All objects
-    are looked at: 50 ms for each million.
+    are looked at, 50 ms for each million, but not those that gc.freeze() has excluded.
     """
-    for each in gc.get_objects():
-        # By its type: attributes of a proxy, such as flask.request, may raise anything.
-        if not issubclass(type(each), Task) or not each.done() or each.cancelled():
-            continue
-        error, code = each._exception, getattr(each.get_coro(), "cr_code", None)
-        if error is not None and each._log_traceback and code and is_users(code.co_filename):
-            return f"{describe(error)}, which ended the task {each.get_coro().__qualname__}"
+    # By its type: attributes of a proxy, such as flask.request, may raise anything.
+    for each in [each for each in gc.get_objects() if issubclass(type(each), Task)]:
+        with suppress(Exception):  # a class of the user may do anything
+            code, error = each.get_coro().cr_code, each._exception
+            if error is not None and each._log_traceback and is_users(code.co_filename):
+                return f"{describe(error)}, which ended the task {each.get_coro().__qualname__}"
     return None
 
 
@@ -535,9 +537,16 @@ def _task_places() -> Iterator[tuple[Place, bool]]:
         users = [number for number, frame in enumerate(frames) if is_users(_file(frame))]
         if users:
             inner, libraries = frames[users[-1]], frames[users[-1] + 1 :]
-            sleeps = bool(libraries) and libraries[-1].f_code.co_name == "sleep"
-            is_retry = sleeps and any(RETRY.search(_file(frame)) for frame in libraries)
-            yield place_of(inner.f_code, inner.f_lineno), is_retry
+            yield place_of(inner.f_code, inner.f_lineno), _sleeps_before_retry(libraries)
+
+
+def _sleeps_before_retry(libraries: Sequence[FrameType]) -> bool:
+    """Whether a library that retries calls awaits sleep(), of asyncio or anyio."""
+    if not libraries or libraries[-1].f_code.co_name != "sleep":
+        return False
+    files = (_file(frame) for frame in reversed(libraries))
+    caller = next((file for file in files if "-packages/" in file and ANYIO_FOLDER not in file), "")
+    return RETRY.search(caller) is not None
 
 
 def _values(place: Place, count: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from offload.studies.advise.application import Application
 from offload.studies.advise.choice import RESERVE, Choice
 from offload.studies.advise.evidence import (
     CERTAIN,
+    LEAST_FAILED,
     LOOPS,
     MOST_FAILED,
     POOL,
@@ -48,7 +49,6 @@ BALANCE_REQUESTS = "let connections end soon, or balance requests over a port fo
 GARBAGE = 1.1  # factor of the memory from which the effect of a garbage collection is shown
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
 LEAST_ROUNDS = 3  # that show an interval: Student's t of two rounds is 12.7, of three 4.3
-LEAST_FAILED = 0.001  # share of failed requests that is mentioned
 REACHED = 0.85  # of what the users allow, from which the users are the limit
 P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
@@ -324,7 +324,10 @@ def _memory(found: Evidence, prior: Prior) -> str:
     call_mib, whole = _call_mib(found, prior), f"{found.memory_mib or 0.0:.0f} MiB"
     if call_mib <= LARGE_CALL_MIB:
         return whole
-    idle = "" if found.collected_mib is None else f"{found.collected_mib:.0f} MiB + "
+    idle_mib = found.collected_mib
+    # Forked processes may have copied pages since then.
+    is_known = idle_mib is not None and idle_mib <= (found.memory_mib or 0.0)
+    idle = f"{idle_mib:.0f} MiB + " if is_known else ""
     return f"{whole} ({idle}{call_mib:.0f} MiB per call in progress)"
 
 

@@ -35,9 +35,10 @@ CERTAIN = 1.1  # ratio of capacities beyond which the whole interval must be, to
 MEMORY, MEMORY_MIB = 1.1, 16.0  # the same memory: within this factor, or this difference
 SAME_P99 = 1.5  # factor of response times within which they are the same
 MOST_FAILED = 0.01  # share of failed requests
-# The same of requests that fail by themselves, such as by what they call: then in all loads, which
-# may have some more.
+# The same of responses 5xx of calls that fail by themselves: then in all set-ups and loads, of
+# which some may have more.
 TOLERATED, SOME_MORE = 0.05, 1.5
+LEAST_FAILED = 0.001  # share of failed requests that is mentioned, and allowed in later loads
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,8 @@ class Evidence:
     loads at a rate, `after_mib` after them, and `collected_mib` after a full garbage collection
     then. `latencies` are at the request rates
     that all set-ups with latencies share, in ascending order. `client_share` is the load tool's
-    share of the CPU time of server and tool. `failed` is the share of requests that failed in the
-    windows of all set-ups.
+    share of the CPU time of server and tool. `failed` is the share of the requests of its windows
+    that failed.
     """
 
     setup: Setup
@@ -163,7 +164,7 @@ class Evidence:
     @property
     def allowed_failures(self) -> float:
         """The share of failed requests up to which a load at a rate is kept."""
-        return SOME_MORE * self.failed + MOST_FAILED if self.failed else 0.0
+        return SOME_MORE * self.failed + MOST_FAILED if self.failed >= LEAST_FAILED else 0.0
 
     @property
     def is_grown(self) -> bool:

@@ -25,6 +25,7 @@ from offload.engine.record import LONG, WINDOW, Record, Trial
 from offload.engine.rounds import WindowDesign, measure_round, users_after_stall
 from offload.engine.run import measure_open_loops
 from offload.engine.server import hold_for
+from offload.errors import FAILED_REQUEST
 from offload.loads import Arrivals, Load
 from offload.loads.engine.loops import arrivals as arrival_times
 from offload.registry import catalog
@@ -200,7 +201,7 @@ class Race:
                 candidates = candidates[: self._most_setups(FEWEST, ROUND_S)]
                 self._report_time(candidates)
                 self.measure(1, candidates, upstream)
-                if self.choice() is None:
+                if self._has_failed():
                     return
                 self._raise_users(upstream)
                 setups = self._after_first(candidates)
@@ -217,6 +218,13 @@ class Race:
                 self._measure_overload(upstream)
         finally:
             remove_progress(self.folder)
+
+    def _has_failed(self) -> bool:
+        """Whether no set-up works, and not just because a call failed that was a first request."""
+        if self.choice() is not None:
+            return False
+        kinds = {each.problem.kind for each in self.records if each.problem is not None}
+        return FAILED_REQUEST not in kinds or any(each.rates for each in self.evidence())
 
     def _report_time(self, setups: Sequence[Setup]) -> None:
         names = ", ".join(each.name for each in setups)

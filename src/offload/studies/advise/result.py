@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -16,6 +16,8 @@ from offload.registry import catalog
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import (
     LOOPS,
+    MOST_FAILED,
+    SOME_MORE,
     TOLERATED,
     Evidence,
     KeepAlive,
@@ -29,6 +31,7 @@ from offload.units import percent
 ALONE = 0  # the round in which one process of one server is measured, for its costs
 SWITCHES = 1  # the block in which a set-up is measured with and without switches
 PROMISING = 1.5  # ratio of the rates in each of two rounds, from which a third one starts anyway
+ERRORS = "5xx"  # responses with such a status, as load tools count them
 BEYOND = 10  # responses that a percentile needs beyond it
 QUANTILES = (0.99, 0.95, 0.9, 0.5)
 Z_95 = 1.96  # standard deviations of a normal 95 % interval
@@ -181,9 +184,25 @@ def evidence(
             alone = [each for each in own if each.trial.block != SWITCHES and each.result.rate]
             if is_brief and alone:
                 newest.setdefault(setup, alone)
-    found = [_evidence(setup, of) for setup, of in newest.items()]
+    found = _without_more_failures([_evidence(setup, of) for setup, of in newest.items()])
     leaks = confirmed_leak_mib(costs, records) is not None
     return [replace(each, memory_mib=None) for each in found] if leaks else found
+
+
+def _without_more_failures(found: Sequence[Evidence]) -> list[Evidence]:
+    """Mark set-ups of which more requests fail than by themselves: than in the best set-up."""
+    fewest = min((each.failed for each in found if each.rates), default=0.0)
+    most = SOME_MORE * fewest + MOST_FAILED
+    return [
+        replace(each, problem=_describe_failures(each.failed))
+        if each.problem is None and each.failed > most
+        else each
+        for each in found
+    ]
+
+
+def _describe_failures(share: float) -> str:
+    return f"{percent(share, 1)} of the requests fail under load"
 
 
 def confirmed_leak_mib(costs: Costs | None, records: Sequence[Record]) -> float | None:
@@ -314,20 +333,19 @@ def _evidence(setup: Setup, records: Sequence[Record]) -> Evidence:
     windows = [each for each in records if each.trial.kind == WINDOW]
     works = [each for each in windows if each.problem is None and each.result.rate]
     problems = [each.problem for each in windows if each.problem is not None]
-    if works:  # a call that fails by itself may also be the first one of a round
-        problems = [each for each in problems if each.kind != FAILED_REQUEST]
+    first = [each for each in problems if each.kind == FAILED_REQUEST]
+    if len(first) < len(works):  # a call that fails by itself may be the first one of a round
+        problems = [each for each in problems if each not in first]
     failed = next(iter(problems), None)
-    failed_share = statistics.fmean(each.result.failed_share for each in works) if works else 0.0
-    if failed is None and any(each.result.failed_share > TOLERATED for each in works):
-        failed_kinds = {
-            kind for each in works for kind, count in each.result.failed.items() if count
-        }
-        kinds = ", ".join(sorted(failed_kinds))
-        problem: str | None = (
-            f"{percent(failed_share, 1)} of the requests fail under load ({kinds})"
-        )
-    else:
-        problem = None if failed is None else failed.message
+    counts = Counter[str]()
+    for each in works:
+        counts.update({kind: count for kind, count in each.result.failed.items() if count})
+    requests = counts.total() + sum(each.result.completed or 0 for each in works)
+    failed_share = counts.total() / max(1, requests)
+    others_share = (counts.total() - counts[ERRORS]) / max(1, requests)
+    problem = None if failed is None else failed.message
+    if failed is None and (failed_share > TOLERATED or others_share > MOST_FAILED):
+        problem = f"{_describe_failures(failed_share)} ({', '.join(sorted(counts))})"
     loads = [each for each in records if each.trial.kind == LONG and each.problem is None]
     memories = [mib for each in (*works, *loads) if (mib := each.resources.memory.whole_mib)]
     idle = next((m for e in loads[::-1] if (m := e.resources.memory).after_mib), Memory())

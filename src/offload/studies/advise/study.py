@@ -19,7 +19,7 @@ from offload.engine.application import HotLine, Started
 from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, WINDOW, Record, dataclass_from
-from offload.errors import FAILED_REQUEST, LOAD, STALLED, RunError, StorageError
+from offload.errors import FAILED_REQUEST, LOAD, STALLED, RunError, StorageError, escaped
 from offload.registry.catalog import is_application
 from offload.studies.advise import application, costs, function, overload, result
 from offload.studies.advise.answer import Answer
@@ -295,8 +295,9 @@ def answer(
     choice = choose(saved.question, found, subject.costs.blocks_s)
     if choice is None:
         problem = next((each.problem for each in found if each.problem), "there are no records")
-        own = None if saved.probe is None else saved.probe.error
-        last = f" ({own})" if own else _last_error(records)
+        last = _last_error(records)
+        if saved.probe is not None and saved.probe.error and any(each.failed for each in found):
+            last = f" ({escaped(saved.probe.error)})"
         what = f"no set-up worked: {problem}{last}"
         raise _explained(what, FIX_OR_LIMIT, records)
     if isinstance(subject, Application):
