@@ -28,6 +28,7 @@ HELD = 4.0  # time for which a part is held over the time of a request alone
 STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
 SEVERAL_STUCK = 0.25  # the same, of the own threads of an application, or if no request fails
 QUEUED = 1.25  # calls in a queue for each request inside, if most of them wait for it
+AWAITED = 0.5  # threads that wait for calls in a queue, for each request inside
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
 LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
@@ -110,7 +111,8 @@ def find_stuck_threads(of: Figures) -> Cause | None:
             several = max(2.0, SEVERAL_STUCK * pool.threads)
             outlived = pool.outlived if pool.is_own or _fails(record) else 0
             has_outlived = outlived >= (several if pool.is_own else 1.0)
-            is_waited_for = 0 < pool.queued <= QUEUED * _count_inside(of)
+            inside = _count_inside(of)
+            is_waited_for = 0 < pool.queued <= QUEUED * inside or pool.awaited > AWAITED * inside
             is_orphaned = (is_waited_for or pool.cancelled > 0) and pool.orphaned >= several
             is_free = wait < max(1.0, STUCK * pool.stuck)  # of slots that requests keep
             is_stuck = is_free and (is_full or has_outlived or is_orphaned)

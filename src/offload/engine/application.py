@@ -175,7 +175,8 @@ class StalledPool:
     ones were in the same call for `stuck_s` (their median), as far as that was observed; `outlived`
     of these calls began in the load, and no request waited for them any more. `orphaned` ones were
     older than all requests inside. `cancelled` calls were still in its queue, although their
-    requests had given up. `place` is where most of them were.
+    requests had given up. `awaited` other threads waited for calls in its queue. `place` is where
+    most of them were.
     """
 
     name: str | None = None
@@ -187,6 +188,7 @@ class StalledPool:
     outlived: int = 0
     orphaned: int = 0
     cancelled: int = 0
+    awaited: int = 0
     place: Place | None = None
     is_own: bool = False
 

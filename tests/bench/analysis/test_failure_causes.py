@@ -91,6 +91,11 @@ def test_orphaned_calls_are_stuck_if_requests_wait_for_their_pool_or_have_given_
     works = replace(stalled(**pool(**orphaned, cancelled=1)), problem=None)
     [cause] = diagnosis.diagnose([works])
     assert (cause.kind, cause.limit) == (STUCK_THREADS, 4)
+    for awaited, is_stuck in ((20, True), (10, False)):  # of 25 requests inside
+        many = stalled(**pool(**orphaned | {"queued": 300}, awaited=awaited))
+        own = replace(many.application, inside_s=0.5)
+        many = changed(replace(many, problem=None), application=own, rate=50.0)
+        assert (STUCK_THREADS in kinds(many)) == is_stuck
     works = replace(stalled(**pool(**orphaned)), problem=None)  # such as background tasks
     assert STUCK_THREADS not in kinds(works)
 

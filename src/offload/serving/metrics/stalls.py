@@ -286,7 +286,7 @@ class _Pool:
     ) -> None:
         self.key, self.name, self.threads = key, name, len(stacks)
         self.queued, self.cancelled = queued, cancelled
-        self.waiting = 0
+        self.waiting = self.awaited = 0
         now = monotonic()
         since = [(_since(stack), stack.place) for stack in stacks]
         self.calls = [(now - began, place) for began, place in since]
@@ -331,7 +331,9 @@ def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
         found.append(_Pool(0, ANYIO, own, _waiting_for_anyio()))
         members[0] = own
     found += _own_pools(stacks)
-    _find_own_waits(found, members, {key: queue for key, (queue, _) in queues.items()})
+    by_key = {key: queue for key, (queue, _) in queues.items()}
+    _find_own_waits(found, members, by_key)
+    _find_others_waits(found, stacks, by_key)
     return found
 
 
@@ -390,6 +392,18 @@ def _find_own_waits(
                 pool.waiting += any(one == pool.name or id(one) in queued for one in sources)
             elif awaited is not None:  # it waits, but for which call cannot be read
                 pool.waiting += 1
+
+
+def _find_others_waits(
+    pools: Sequence[_Pool], stacks: Sequence[_Stack], queues: dict[int, Any]
+) -> None:
+    """Count the other threads, such as those of requests, that wait for a call in a queue."""
+    awaited = [found for stack in stacks if (found := stack.awaited)]
+    for pool in pools:
+        queued = _queued(queues[pool.key]) if pool.queued and pool.key in queues else set[int]()
+        if queued and len(queued) <= MOST_READ:
+            waits = sum(any(id(each) in queued for each in one) for one in awaited)
+            pool.awaited = max(0, waits - pool.waiting)
 
 
 def _sources(awaited: Iterable[Any], depth: int = 0) -> Iterator[Any]:
@@ -475,6 +489,7 @@ def _stuck(samples: Sequence[_Pool]) -> dict[str, Any]:
         "outlived": median_low(each.outlived for each in late),
         "orphaned": max((e.orphaned for e in late if e.cancelled), default=samples[-1].orphaned),
         "cancelled": median_low(each.cancelled for each in late),
+        "awaited": median_low(each.awaited for each in late),
         "place": next((_values(place, count) for place, count in places.most_common(1)), None),
     }
 
