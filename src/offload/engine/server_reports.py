@@ -29,7 +29,6 @@ from offload.engine.processes import ProcessTree
 from offload.engine.workload import get
 from offload.errors import MachineError, StartError
 from offload.registry import catalog
-from offload.serving.metrics.pool_use import THREAD_OF_REQUEST
 
 Facts = Mapping[str, Any]
 ADDRESS = "\0offload-application-{pid}"
@@ -183,11 +182,10 @@ def merge_reports(
 
 def _merge_threads(reports: Sequence[Facts]) -> Facts:
     limiters = [report["limiter"] for report in reports if report["limiter"]]
-    pools = _merge_pools(reports)
     return {
         "limiter": max(limiters, key=lambda each: each["full"], default={}),
-        "pools": [each for each in pools if each["kind"] != THREAD_OF_REQUEST],
-        "of_request": next((each for each in pools if each["kind"] == THREAD_OF_REQUEST), None),
+        "pools": _merge_pools(reports),
+        "of_request": next((found for r in reports if (found := r["of_request"])), None),
         "handovers": _total(report["handovers"] for report in reports),
         "anyio": _worst(reports, lambda r: r["anyio_threads"]),
         "asyncio": _worst(reports, lambda r: r["asyncio_threads"]),

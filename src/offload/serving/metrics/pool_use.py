@@ -516,6 +516,11 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
     return found[:MOST_REPORTED]
 
 
+def find_thread_of_request(pools: list[dict[str, Any]] | None) -> dict[str, Any] | None:
+    """Return the threads of requests of Django among reported pools; they are no shared pool."""
+    return next((each for each in pools or () if each["kind"] == THREAD_OF_REQUEST), None)
+
+
 def _waits(queue: Pool) -> bool:
     """Whether the items of a queue are calls that wait: there are none while no request is inside.
 

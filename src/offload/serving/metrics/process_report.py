@@ -102,11 +102,14 @@ def report(
     if _facts["kind"] is None:
         found |= task_clock.between(start, end)
         return found | ({"each": task_clock.each(start, end)} if with_each else {})
+    pools = pool_use.between(start, end)
+    of_request = pool_use.find_thread_of_request(pools)
     found |= {
         **request_clock.between(start, end),
         **thread_use.threads(),
         "limiter": thread_use.between(start, end),
-        "pools": pool_use.between(start, end),
+        "pools": None if pools is None else [each for each in pools if each is not of_request],
+        "of_request": of_request,
         "handovers": thread_use.handovers_between(start, end),
         "memory": probe.memory_of(os.getpid()),
         "lost_threads": forked_threads.lost(),
