@@ -21,10 +21,8 @@ LARGE = 32 * 1024  # bytes of a part of a body, from which a larger one gains li
 PARTS, PART_S = 200, 6e-6  # of a body; s of CPU for each: 6.4 us on uvicorn, 8.4 us on gunicorn
 PARTS_SHARE = 0.5  # of the CPU time of a request
 OPENED, OPENED_IDLE = 0.9, 1.8  # connections for each request; in an idle process
-SENT_AGAIN, OPENED_LOGIN = (
-    1 / 3,
-    0.75,
-)  # share of new ones with a login, such as by TLS; then so many
+SENT_AGAIN = 1 / 3  # share of new connections that wait for a second response: they have a login
+OPENED_LOGIN = 0.75  # connections for each request in an idle process, if they have one
 STARTED = 0.9  # processes and threads for each request
 WINDOW = 1.25  # requests for each user, from which those that do not end in the window hardly count
 CALLS, SEQUENTIAL_CALLS = 20, 10  # to others, for each request

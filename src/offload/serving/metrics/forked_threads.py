@@ -23,7 +23,7 @@ POOL = "concurrent.futures.thread"
 _forks: deque[float] = deque(maxlen=10_000)  # times at which this process forked beside threads
 _is_watched = False
 _seen: list[dict[str, Any]] = []  # at the last fork; children inherit it
-_own: list[dict[str, Any]] = []  # at the last fork of this process
+_own: list[dict[str, Any]] = []  # the user's threads at the last fork of this process
 
 
 def watch() -> None:

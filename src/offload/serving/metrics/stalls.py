@@ -36,7 +36,6 @@ SAMPLES, PAUSE = 5, 0.2  # s
 STUCK_S = 0.6  # s, from which a thread that is still in the same call is stuck
 DEEPEST = 20  # futures that wait for each other
 MOST = 3  # places
-MOST_READ = 1000  # calls in a queue, of which each is looked at
 MOST_TASKS = 1000  # whose places are counted
 MOST_NOTES = 200  # of 100 s: a load goes on after its window until the last response
 RECENT_S, FEW = 5.0, 6  # s before the end of a load whose notes count, and how many are enough
@@ -322,18 +321,18 @@ def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
         # The identifier of a thread that has ended may be that of another one now.
         if thread.is_alive() and (stack := by_ident.get(thread.ident)) is not None:
             queues.setdefault(id(queue), (queue, []))[1].append(stack)
-    found = [
-        _Pool(key, _name(queue, own), own, *_count_queued(queue))
-        for key, (queue, own) in queues.items()
-    ]
+    found, queued = list[_Pool](), dict[int, set[int]]()
+    for key, (queue, own) in queues.items():
+        calls = _queued_futures(queue)
+        ids = queued[key] = {id(each) for each in calls if not each.cancelled()}
+        found.append(_Pool(key, _name(queue, own, ids), own, len(ids), len(calls) - len(ids)))
     members = {key: own for key, (_, own) in queues.items()}
     if own := [stack for stack in stacks if stack.name == ANYIO_THREAD]:
         found.append(_Pool(0, ANYIO, own, _waiting_for_anyio()))
         members[0] = own
     found += _own_pools(stacks)
-    by_key = {key: queue for key, (queue, _) in queues.items()}
-    _find_own_waits(found, members, by_key)
-    _find_others_waits(found, stacks, by_key)
+    _find_own_waits(found, members, queued)
+    _find_others_waits(found, stacks, queued)
     return found
 
 
@@ -348,7 +347,7 @@ def _own_pools(stacks: Sequence[_Stack]) -> Iterator[_Pool]:
             yield _Pool(id(code), code.co_name, own, 0)
 
 
-def _name(queue: Any, stacks: Sequence[_Stack]) -> str | None:
+def _name(queue: Any, stacks: Sequence[_Stack], queued: set[int]) -> str | None:
     """Return the name of a pool: the user's variable that holds it, or that of its threads."""
     if stacks[0].name.startswith(ASYNCIO_THREAD):
         return ASYNCIO
@@ -359,15 +358,14 @@ def _name(queue: Any, stacks: Sequence[_Stack]) -> str | None:
                 is_pool = issubclass(type(value), ThreadPoolExecutor)
                 if is_pool and value._work_queue is queue:
                     return name
-    if _is_default(queue):
+    if _is_default(queued):
         return ASYNCIO
     prefix = stacks[0].name.rpartition("_")[0]  # the user may have chosen it
     return None if prefix.startswith(ThreadPoolExecutor.__name__) else prefix or None
 
 
-def _is_default(queue: Any) -> bool:
+def _is_default(queued: set[int]) -> bool:
     """Whether asyncio.to_thread calls are in a queue: threads of uvloop have no name."""
-    queued = _queued(queue)
     for task in _tasks()[:MOST_TASKS] if queued else ():
         frames = (frame for each in _coroutines(task) if (frame := _frame(each)) is not None)
         if any(_file(frame).endswith("/asyncio/threads.py") for frame in frames):
@@ -380,11 +378,14 @@ def _waiting_for_anyio() -> int:
 
 
 def _find_own_waits(
-    pools: Sequence[_Pool], stacks: dict[int, list[_Stack]], queues: dict[int, Any]
+    pools: Sequence[_Pool], stacks: dict[int, list[_Stack]], queues: dict[int, set[int]]
 ) -> None:
-    """Count the threads of each pool that wait for a call in the queue of the same pool."""
+    """Count the threads of each pool that wait for a call in the queue of the same pool.
+
+    `queues` has the ids of the futures whose calls are in the queue of a pool.
+    """
     for pool in pools:
-        queued = _queued(queues[pool.key]) if pool.queued and pool.key in queues else set[int]()
+        queued = queues.get(pool.key, set())
         for stack in stacks[pool.key] if pool.queued else ():
             awaited = stack.awaited
             if awaited:
@@ -395,15 +396,16 @@ def _find_own_waits(
 
 
 def _find_others_waits(
-    pools: Sequence[_Pool], stacks: Sequence[_Stack], queues: dict[int, Any]
+    pools: Sequence[_Pool], stacks: Sequence[_Stack], queues: dict[int, set[int]]
 ) -> None:
     """Count the other threads, such as those of requests, that wait for a call in a queue."""
-    awaited = [found for stack in stacks if (found := stack.awaited)]
+    awaited = (
+        [found for stack in stacks if (found := stack.awaited)] if any(queues.values()) else []
+    )
     for pool in pools:
-        queued = _queued(queues[pool.key]) if pool.queued and pool.key in queues else set[int]()
-        if queued and len(queued) <= MOST_READ:
-            waits = sum(any(id(each) in queued for each in one) for one in awaited)
-            pool.awaited = max(0, waits - pool.waiting)
+        queued = queues.get(pool.key, set())
+        waits = sum(any(id(each) in queued for each in one) for one in awaited)
+        pool.awaited = max(0, waits - pool.waiting)
 
 
 def _sources(awaited: Iterable[Any], depth: int = 0) -> Iterator[Any]:
@@ -448,21 +450,6 @@ def _queued_futures(queue: Any) -> list[Any]:
     inner = gc.get_referents(queue)  # a list of the calls, or from Python 3.13 on the calls
     calls = [call for each in inner for call in (each if isinstance(each, list) else [each])]
     return [each.future for each in calls if hasattr(each, "future")]
-
-
-def _queued(queue: Any) -> set[int]:
-    """Return the ids of the futures whose calls are in a queue, and were not cancelled there."""
-    return {id(future) for future in _queued_futures(queue) if not future.cancelled()}
-
-
-def _count_queued(queue: Any) -> tuple[int, int]:
-    """Return the number of calls in a queue, and of its oldest ones that were cancelled.
-
-    The first includes these if the queue is long.
-    """
-    count: int = queue.qsize()
-    cancelled = sum(future.cancelled() for future in _queued_futures(queue)[:MOST_READ])
-    return (count if count > MOST_READ else count - cancelled), cancelled
 
 
 def _waits(samples: Sequence[_Pool]) -> dict[str, Any]:
