@@ -7,8 +7,8 @@ from offload.studies.advise.handlers._program import Plan
 
 PACKAGES = (_django.PACKAGE, *_asgi.SERVER)
 NOTE = (
-    "The rates of this answer are Tornado's. Django needs more CPU for each request: if a call needs "
-    "less than 1 ms of CPU, the rate of Django may be 30 % lower."
+    "The rates of this answer are Tornado's. Django needs more CPU for each request: if a call "
+    "needs less than 1 ms of CPU, the rate of Django may be 30 % lower."
 )
 IMPORTS = (
     *_django.IMPORTS,
