@@ -211,16 +211,24 @@ def test_tasks_that_sleep_before_a_retry_do_not_merely_await(tmp_path: Path) -> 
     (tmp_path / "app.py").write_text(AWAITED)
     places = ((line_of(AWAITED), 3), (5, 1))
     awaited = [
-        {"function": "ask", "file": "app.py", "line": n, "count": c, "retrying": 0}
+        {"function": "ask", "file": "app.py", "line": n, "count": c, "sleeping": {}}
         for n, c in places
     ]
     found = find_awaits([{"awaited": awaited}], folder=tmp_path)
     assert [(each.line, each.doing) for each in found] == [(7, RETRIES), (5, AWAITS)]
 
 
-@pytest.mark.parametrize(("retrying", "doing"), [(6, RETRIES), (5, AWAITS)])
+@pytest.mark.parametrize(
+    ("sleeping", "doing"),
+    [
+        ({"tenacity/asyncio/__init__.py": 6}, RETRIES),
+        ({"tenacity/asyncio/__init__.py": 5}, AWAITS),
+        ({"httpx_retries/transport.py": 3, "aiohttp_retry/client.py": 3}, RETRIES),
+        ({"limiter/paced.py": 6}, AWAITS),
+    ],
+)
 def test_most_tasks_of_a_line_in_which_a_library_sleeps_before_a_retry_make_it_one(
-    retrying: int, doing: str
+    sleeping: dict[str, int], doing: str
 ) -> None:
-    place = {"function": "ask", "file": "app.py", "line": 7, "count": 10, "retrying": retrying}
+    place = {"function": "ask", "file": "app.py", "line": 7, "count": 10, "sleeping": sleeping}
     assert [each.doing for each in find_awaits([{"awaited": [place]}])] == [doing]

@@ -231,7 +231,7 @@ def test_threads_that_wait_for_a_cpu_do_not_compute(
 
 def test_the_lines_at_which_most_tasks_await_are_sums_over_all_processes() -> None:
     def report(**counts: int) -> dict[str, Any]:
-        known = {"file": "x.py", "line": 7, "retrying": 0}
+        known = {"file": "x.py", "line": 7, "sleeping": {}}
         places = ({**known, "function": n, "count": c} for n, c in counts.items())
         return {"awaited": [*places]}
 

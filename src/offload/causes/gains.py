@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from offload.engine.intervals import geometric_mean_ratio
 from offload.engine.record import Record, pairs_by_round
 
-# From these on, a gain is worth a change; guesses.
-CLEAR_RATIO = 1.1  # times the rate, of the lower end of the interval
+# From these on, a gain is worth a change, if it is certain; guesses.
+CLEAR_RATIO = 1.1  # times the rate
 CLEAR_SHARE, CLEAR_MIB = 0.15, 16.0  # of the memory
 
 
@@ -78,7 +78,7 @@ class Gain:
     @property
     def raises_rate(self) -> bool:
         """Whether it certainly raises the rate considerably."""
-        return self.low is not None and self.low >= CLEAR_RATIO
+        return self.low is not None and self.low > 1 and self.ratio >= CLEAR_RATIO
 
     @property
     def text(self) -> str:

@@ -9,6 +9,7 @@ from offload.causes.gains import Switch
 from offload.causes.rules import Cause, Rule, may_explain
 from offload.engine.application import Collector, Malloc
 from offload.engine.record import MemoryLimit, Record
+from offload.errors import escaped
 from offload.units import percent, seconds
 
 # Guesses, unless a source is named.
@@ -34,13 +35,20 @@ def find_collector(of: Figures) -> Cause | None:
     """Collections of the garbage collector take a large part of the time of a busy process.
 
     A single full collection in the window may be the first one after the import: this is only a
-    suspicion.
+    suspicion, unless it was called for.
     """
     found, share = of.collector, of.collected_share
     if share is None or share < execution.OFTEN_COLLECTED or (of.busy_each or 0.0) < execution.IDLE:
         return None
-    is_single = found.full is not None and 0 < found.full < REPEATED
+    is_single = found.full is not None and 0 < found.full < REPEATED and not _is_called(found)
     return Cause(COLLECTOR, share, execution.OFTEN_COLLECTED, facts=found, needs_gain=is_single)
+
+
+def _is_called(found: object) -> bool:
+    """Whether calls of gc.collect() take most of the time of the collections."""
+    if not isinstance(found, Collector) or found.caller is None:
+        return False
+    return (found.called or 0.0) > (found.share or 0.0) / 2
 
 
 def find_arenas(of: Figures) -> Cause | None:
@@ -102,7 +110,10 @@ def _is_out_of_memory(record: Record) -> bool:
 def _describe_collector(cause: Cause, _: int) -> str:
     longest_s = cause.facts.longest_s if isinstance(cause.facts, Collector) else None
     longest = "" if longest_s is None else f", up to {seconds(longest_s)} at a time"
-    return f"the garbage collector takes {percent(cause.value or 0.0)} of the CPU time{longest}"
+    takes = f"takes {percent(cause.value or 0.0)} of the CPU time{longest}"
+    if isinstance(cause.facts, Collector) and _is_called(cause.facts):
+        return f"gc.collect(), called by {escaped(cause.facts.caller or '')}, {takes}"
+    return f"the garbage collector {takes}"
 
 
 def _describe_preload_lost(cause: Cause, _: int) -> str:
@@ -139,6 +150,8 @@ def _collector_explains(cause: Cause, kind: str) -> bool:
 
 
 def _remedy_collector(cause: Cause) -> str:
+    if _is_called(cause.facts):
+        return "remove that call: it looks at all objects each time, and Python collects by itself"
     gain = cause.gain
     if gain is not None and gain.is_judged and not gain.raises_rate:
         return (
@@ -165,7 +178,7 @@ RULES = (
         _remedy_collector,
         is_per_process=True,
         is_symptom_of=frozenset({execution.THREAD_HOPS}),  # each creates a task and its futures
-        switch=lambda _: FREEZE,
+        switch=lambda cause: None if _is_called(cause.facts) else FREEZE,
         explains=_collector_explains,
     ),
     Rule(

@@ -97,8 +97,9 @@ class Collector:
     """The garbage collector of the process in which it took most of the time.
 
     `share` is the CPU time of its collections as a share of the window, `longest_s` that of the
-    longest one, and `full` the number of collections of all objects. `copied_mib` is the memory
-    that the first full collections since the fork copied from pages shared with the parent, and
+    longest one, and `full` the number of collections of all objects. `called` is the share of those
+    by a call of gc.collect(), and `caller` the line that called it. `copied_mib` is the memory that
+    the first full collections since the fork copied from pages shared with the parent, and
     `unshared_mib` all that it has copied since of the `shared_mib` after the fork, by whatever
     wrote to it; None if the process itself created the application.
     """
@@ -109,6 +110,8 @@ class Collector:
     copied_mib: float | None = None
     unshared_mib: float | None = None
     shared_mib: float | None = None
+    called: float | None = None
+    caller: str | None = None
 
 
 @dataclass(frozen=True)

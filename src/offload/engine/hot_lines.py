@@ -134,14 +134,8 @@ LOOPS = (  # the function of a file that runs an event loop in its thread
 )
 FORKED = (("/multiprocessing/process.py", "_bootstrap"),)  # the first function of a child
 THREAD_POOL = "thread pool"
-BACK_OFF = (  # the function of a library that sleeps before it tries a call again
-    ("/urllib3/util/retry.py", ""),
-    ("/tenacity/nap.py", "sleep"),
-    ("/backoff/_sync.py", ""),
-    ("/retrying.py", "call"),
-    ("/botocore/endpoint.py", "_needs_retry"),
-    ("/google/api_core/retry/", ""),
-)
+BACK_OFF = re.compile(r"retr(?:y|ies)|tenacity|back_?off")  # files that sleep before a retry
+OTHER_BACK_OFF = (("/botocore/endpoint.py", "_needs_retry"),)
 OWN_THREAD = "thread"  # that the application started
 # The function of a file, and what the user's function is that it calls. The first that fits counts.
 CONTEXTS = (
@@ -328,11 +322,17 @@ def find_lines(
     return tuple(line for line in found[:MOST] if line.share >= LEAST)
 
 
+def backs_off(file: str, function: str = "") -> bool:
+    """Whether a function of a library that sleeps does so before it tries a call again."""
+    name = file.rpartition("-packages/")[2]
+    return BACK_OFF.search(name) is not None or _fits(OTHER_BACK_OFF, f"/{name}", function)
+
+
 def _retries(frames: Sequence[Frame]) -> bool:
     """Whether a library sleeps before it tries a call again, or the user's own code."""
     inner = frames[-1]
     if not is_users(inner.file):
-        return _fits(BACK_OFF, f"/{inner.file}", inner.function)
+        return backs_off(inner.file, inner.function)
     return sleeps_before_retry([(f.file, f.line) for f in frames if is_users(f.file)])
 
 

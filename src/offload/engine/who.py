@@ -187,7 +187,7 @@ def find_awaits(
         for each in report.get("awaited", ()):
             place = each["function"], each["file"], each["line"]
             counts[place] += each["count"]
-            retrying[place] += each["retrying"]
+            retrying[place] += sum(n for file, n in each["sleeping"].items() if backs_off(file))
     total = sum(counts.values())
     kinds = {name: kind for (file, name), kind in endpoints.items()}
     found = []

@@ -56,12 +56,20 @@ def test_a_gain_is_the_ratio_of_the_rates_and_the_memory_that_is_saved() -> None
         ([66.0, 69.0, 64.0], [955.0, 950.0, 960.0]),  # the same
         ([80.0, 68.0, 75.0], [900.0, 1100.0, 700.0]),  # the interval includes 1, and 0 MiB
         ([66.0, 69.0, 64.0], [945.0, 930.0, 960.0]),  # 10 MiB of 955
+        ([68.3, 71.4, 69.3], [955.0, 950.0, 960.0]),  # certain, but 1.05 times
     ],
 )
 def test_a_small_or_uncertain_gain_is_not_clear(rates: list[float], after_mib: list[float]) -> None:
     plain = windows([65.0, 68.0, 66.0], [955.0, 940.0, 970.0])
     found = estimate_gain("A=1", plain, windows(rates, after_mib))
     assert found is not None and not found.is_clear and "less" not in found.text
+
+
+def test_a_certain_gain_of_a_tenth_is_clear() -> None:
+    plain = windows([65.0, 68.0, 66.0])
+    found = estimate_gain("A=1", plain, windows([75.0, 79.5, 76.0]))
+    assert found is not None and found.low is not None
+    assert 1 < found.low < found.ratio < 1.2 and found.is_clear
 
 
 def test_memory_that_varies_is_saved_for_certain_if_each_round_saves_much_of_it() -> None:

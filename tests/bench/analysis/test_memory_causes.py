@@ -61,6 +61,19 @@ def test_a_single_full_collection_may_be_the_first_one_after_the_import() -> Non
     assert kinds(collected(0.3, full=0)) == [COLLECTOR, GIL_SATURATED]  # young objects
 
 
+def test_a_call_of_gc_collect_is_removed_not_made_faster() -> None:
+    caller = "purge (shop.py:7)"
+    called = Collector(0.4, 0.07, 1, called=0.3, caller=caller)
+    [cause, _] = diagnosis.find(replace(BUSY, collector=called))
+    assert cause.kind == COLLECTOR
+    assert caller in diagnosis.sentence(cause, 25)
+    assert diagnosis.remedy(cause).startswith("remove that call")
+    [rule] = (each for each in diagnosis.RULES if each.kind == COLLECTOR)
+    assert rule.switch(cause) is None
+    rarely = diagnosis.find(replace(BUSY, collector=replace(called, called=0.1, full=5)))
+    assert "gc.freeze()" in diagnosis.remedy(rarely[0])
+
+
 def allocates(
     faults: float | None = 390_000.0,
     arenas: int = 14,

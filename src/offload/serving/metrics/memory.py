@@ -11,12 +11,15 @@ import ctypes
 import gc
 import os
 import re
+import sys
 from collections import deque
 from contextlib import suppress
 from time import monotonic, thread_time
+from types import FrameType
 from typing import Any
 
 from offload.serving.metrics import probe
+from offload.serving.metrics.user_code import is_users, place_of
 
 INTERVAL = 0.05  # s of a row
 KEPT = 6000  # rows; five minutes if there is a collection in each
@@ -28,11 +31,14 @@ HEAP = re.compile(rb"<heap .*?</heap>", re.DOTALL)
 FREE = re.compile(rb'<total type="(?:fast|rest)" count="\d+" size="(\d+)"')
 LARGEST = re.compile(rb'<system type="max" size="(\d+)"')
 
-_rows: deque[tuple[float, float, float, int]] = deque(maxlen=KEPT)  # end, s, longest s, full ones
+# start, s, longest s, full ones, s of those by a call of gc.collect()
+_rows: deque[tuple[float, float, float, int, float]] = deque(maxlen=KEPT)
 _cpu_s = 0.0  # of the thread at the start of the collection
 _row_start = 0.0
-_total_s = _longest_s = 0.0
+_total_s = _longest_s = _called_s = 0.0
 _full = 0
+_is_called = False  # whether a call of gc.collect() started the collection
+_caller: str | None = None  # the line of the user that was the last to call it
 _forked_from: int | None = None  # the pid of the process that created the application
 _private_mib: float | None = None  # before the collection
 _copied_mib: list[float] = []  # by each of the first full collections of a forked process
@@ -53,21 +59,36 @@ def note_fork() -> None:
 
 
 def _note(phase: str, info: dict[str, Any]) -> None:
-    global _cpu_s, _row_start, _total_s, _longest_s, _full
+    global _cpu_s, _row_start, _total_s, _longest_s, _called_s, _full, _is_called
     if info["generation"] == FULL and len(_copied_mib) < MOST_READ:
         _read_copied(phase)
     if phase == "start":
+        # Otherwise the number of younger collections has just exceeded its threshold.
+        _is_called = info["generation"] == FULL and gc.get_count()[2] <= gc.get_threshold()[2]
+        if _is_called:
+            _note_caller(sys._getframe(1))
         _cpu_s = thread_time()
         return
     took_s = thread_time() - _cpu_s
     started = monotonic() - took_s
     if started - _row_start > INTERVAL:
         if _total_s:
-            _rows.append((_row_start, _total_s, _longest_s, _full))
-        _row_start, _total_s, _longest_s, _full = started, 0.0, 0.0, 0
+            _rows.append((_row_start, _total_s, _longest_s, _full, _called_s))
+        _row_start, _total_s, _longest_s, _full, _called_s = started, 0.0, 0.0, 0, 0.0
     _total_s += took_s
+    _called_s += took_s if _is_called else 0.0
     _longest_s = max(_longest_s, took_s)
     _full += info["generation"] == FULL
+
+
+def _note_caller(frame: FrameType | None) -> None:
+    """Note the innermost line of the user in a stack, which has called gc.collect()."""
+    global _caller
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is not None:
+        function, file, line = place_of(frame.f_code, frame.f_lineno)
+        _caller = f"{function} ({file}:{line})"
 
 
 def _read_copied(phase: str) -> None:
@@ -84,12 +105,13 @@ def _read_copied(phase: str) -> None:
 def collections_between(start: float, end: float) -> dict[str, Any]:
     """Return the share of a window that collections took, the longest one in s, and the full ones.
 
-    A row counts for the window in which it starts. `copied_mib` is the memory that the first full
+    A row counts for the window in which it starts. `called` is the share of the window that
+    collections by a call of gc.collect() took, and `caller` the line that called it. `copied_mib` is the memory that the first full
     collections since the fork copied; None if this process created the application itself.
     `shared_mib` is the memory that this process shared after the fork, and `unshared_mib` the part
     of it that it has copied since.
     """
-    rows = [*_rows, (_row_start, _total_s, _longest_s, _full)]
+    rows = [*_rows, (_row_start, _total_s, _longest_s, _full, _called_s)]
     own = [row for row in rows if start <= row[0] < end]
     lasts_s = end - start
     is_forked = os.getpid() != _forked_from
@@ -97,6 +119,8 @@ def collections_between(start: float, end: float) -> dict[str, Any]:
         "share": round(sum(row[1] for row in own) / lasts_s, 4) if lasts_s > 0 else None,
         "longest_s": round(max((row[2] for row in own), default=0.0), 6),
         "full": sum(row[3] for row in own),
+        "called": round(sum(row[4] for row in own) / lasts_s, 4) if lasts_s > 0 else None,
+        "caller": _caller,
         "copied_mib": round(sum(_copied_mib), 2) if is_forked else None,
         "shared_mib": _at_fork.get("shared_mib"),
         "unshared_mib": _unshared_mib(),

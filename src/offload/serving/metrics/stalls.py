@@ -9,7 +9,6 @@ same pool. A queue cannot be read, but the garbage collector knows what it refer
 from __future__ import annotations
 
 import gc
-import re
 import sys
 import threading
 from asyncio import AbstractEventLoop, Future, Task, all_tasks
@@ -45,8 +44,7 @@ WORK_QUEUES = (THREADING, "/queue.py")  # a thread that is in them waits for wor
 ASYNCIO, ANYIO = "asyncio", "anyio"  # names of pools
 WAITING = ("result", "exception", "wait", "as_completed")  # functions of FUTURES
 ANYIO_THREAD, ASYNCIO_THREAD = "AnyIO worker thread", "asyncio_"
-RETRY = re.compile(r"-packages/.*(?:retr(?:y|ies)|tenacity|back_?off)")  # files of libraries
-ANYIO_FOLDER = "-packages/anyio/"
+PACKAGES = "-packages/"
 ACQUIRE = ("acquire_on_behalf_of", "run_sync_in_worker_thread")  # coroutines of anyio
 # The locals of a running frame cannot be read without the GIL.
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
@@ -56,14 +54,14 @@ _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
 class _Note:
     """The pools by their keys, and how many threads and tasks were at each line of the user.
 
-    `retrying` are the tasks in which a library sleeps before it tries a call of that line again.
+    `sleeping` are the tasks of that line in which a library sleeps, by the library's file.
     """
 
     time: float
     pools: dict[int, _Pool]
     threads: Counter[Place]
     tasks: Counter[Place]
-    retrying: Counter[Place]
+    sleeping: Counter[tuple[Place, str]]
 
 
 _loops: list[AbstractEventLoop] = []
@@ -92,8 +90,8 @@ def note() -> None:
     threads = Counter(of_requests or [place for _, place in places])
     tasks = [*_task_places()]
     every = Counter(place for place, _ in tasks)
-    retrying = Counter(place for place, sleeps in tasks if sleeps)
-    _notes.append(_Note(monotonic(), pools, threads, every, retrying))
+    sleeping = Counter((place, file) for place, file in tasks if file is not None)
+    _notes.append(_Note(monotonic(), pools, threads, every, sleeping))
 
 
 def report(end: float) -> dict[str, Any]:
@@ -145,15 +143,18 @@ def report_waits(end: float, with_orphaned: bool = False) -> dict[str, Any] | No
 def awaited(start: float, end: float) -> list[dict[str, Any]]:
     """Return how many tasks awaited at each line of the user: sums over the notes of a window.
 
-    In `retrying` of them a library slept before it tried a call again.
+    `sleeping` are those in which a library slept, by its file.
     """
-    found, retrying = Counter[Place](), Counter[Place]()
+    found, sleeping = Counter[Place](), Counter[tuple[Place, str]]()
     for each in _notes:
         if start <= each.time <= end:
             found += each.tasks
-            retrying += each.retrying
+            sleeping += each.sleeping
     return [
-        {**_values(place, count), "retrying": retrying[place]}
+        {
+            **_values(place, count),
+            "sleeping": {file: n for (own, file), n in sleeping.items() if own == place},
+        }
         for place, count in found.most_common()
     ]
 
@@ -532,23 +533,23 @@ def _waits_for_anyio(task: Task[Any]) -> bool:
     return any(f.f_code.co_name in ACQUIRE and "/anyio/" in _file(f) for f in frames)
 
 
-def _task_places() -> Iterator[tuple[Place, bool]]:
-    """Yield the user's line of each task, and whether a library sleeps before a retry there."""
+def _task_places() -> Iterator[tuple[Place, str | None]]:
+    """Yield the user's line of each task, and the file of the library that sleeps there."""
     for task in _tasks()[:MOST_TASKS]:
         frames = [frame for each in _coroutines(task) if (frame := _frame(each)) is not None]
         users = [number for number, frame in enumerate(frames) if is_users(_file(frame))]
         if users:
             inner, libraries = frames[users[-1]], frames[users[-1] + 1 :]
-            yield place_of(inner.f_code, inner.f_lineno), _sleeps_before_retry(libraries)
+            yield place_of(inner.f_code, inner.f_lineno), _sleeping_file(libraries)
 
 
-def _sleeps_before_retry(libraries: Sequence[FrameType]) -> bool:
-    """Whether a library that retries calls awaits sleep(), of asyncio or anyio."""
+def _sleeping_file(libraries: Sequence[FrameType]) -> str | None:
+    """Return the file, in its packages' folder, that awaits sleep() of asyncio or anyio; or None."""
     if not libraries or libraries[-1].f_code.co_name != "sleep":
-        return False
-    files = (_file(frame) for frame in reversed(libraries))
-    caller = next((file for file in files if "-packages/" in file and ANYIO_FOLDER not in file), "")
-    return RETRY.search(caller) is not None
+        return None
+    files = (_file(frame).rpartition(PACKAGES) for frame in reversed(libraries))
+    names = (name for _, packages, name in files if packages)
+    return next((name for name in names if not name.startswith("anyio/")), None)
 
 
 def _values(place: Place, count: int) -> dict[str, Any]:

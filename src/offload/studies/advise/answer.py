@@ -446,10 +446,7 @@ def _notes(answer: Answer) -> Iterator[str]:
         yield "One process has no reserve: a crash stops all."
     yield from answer.subject.notes(best)
     yield from _on_keep_alive(answer)
-    if costs.is_awaited and best.setup.kind == LOOPS and answer.question.connections is not None:
-        most = max(1, answer.question.connections // best.setup.processes)
-        limit = f"limit the calls in progress, such as by asyncio.Semaphore({most})"
-        yield f"An event loop runs any number of calls at once: {limit}."
+    yield from _on_connections(answer)
     yield from _idle_memory(answer)
     yield from _preloads(answer)
     share = best.client_share
@@ -462,6 +459,20 @@ def _notes(answer: Answer) -> Iterator[str]:
     if answer.missing:
         yield f"Not installed, so not measured: {', '.join(answer.missing)}."
     yield "This holds for this machine: repeat it in the container where it will run."
+
+
+def _on_connections(answer: Answer) -> Iterator[str]:
+    """Yield what keeps the calls in progress within a number of connections, if one is required."""
+    setup, allowed = answer.best.setup, answer.question.connections
+    if allowed is None:
+        return
+    if answer.prior.costs.is_awaited and setup.kind == LOOPS:
+        most = max(1, allowed // setup.processes)
+        limit = f"limit the calls in progress, such as by asyncio.Semaphore({most})"
+        yield f"An event loop runs any number of calls at once: {limit}."
+    elif setup.slots is not None and setup.slots <= allowed:
+        calls = counted(setup.slots, "call")
+        yield f"At most {calls} run at once, as connections={allowed} requires."
 
 
 def _idle_memory(answer: Answer) -> Iterator[str]:

@@ -30,14 +30,16 @@ BESIDE = {LOOP: "Event loops", THREADS: "Several threads", PROCESSES: "Several p
 
 @dataclass(frozen=True)
 class Function:
-    """A function, and what its calls cost without a server; `who` are its lines in a server.
+    """A function, and what its calls cost without a server.
 
+    `who` are its lines in a server, and `sampled` is the name of that set-up.
     `gain` is that of set-ups in which a call has no threads of its own; None if it has none anyway,
     or if that was not measured.
     """
 
     probe: Probe
     who: Who | None = None
+    sampled: str | None = None
     gain: Gain | None = None
 
     @cached_property
@@ -67,7 +69,9 @@ class Function:
             f"A call alone takes {seconds(call.wall_s)}: {seconds(call.cpu_s)} of CPU and "
             f"{seconds(call.wait_s)} of waiting{holds}."
         )
-        yield from who_in_words.sentences(self.who)
+        lines = " ".join(who_in_words.sentences(self.who))
+        if lines:
+            yield f"In {self.sampled}: {lines}"
         yield from self._left_out()
 
     def _left_out(self) -> Iterator[str]:

@@ -363,9 +363,12 @@ def _subject(
     saved: Saved, cases: Sequence[Case], records: Sequence[Record]
 ) -> Function | Application:
     if saved.probe is not None:
-        sampled = [each.who for each in records if each.who is not None]
         gain = result.variables_gain(function.ONE_THREAD, cases, records)
-        return Function(saved.probe, sampled[-1] if sampled else None, gain)
+        found = [each for each in records if each.who is not None]
+        if not found:
+            return Function(saved.probe, gain=gain)
+        setup = result.setup_of(cases[found[-1].trial.case_index or 0])
+        return Function(saved.probe, found[-1].who, setup.name, gain)
     if not any(application.is_probe(each) and each.result.rate for each in records):
         raise RunError("the application was not measured", REPEAT)
     return _application(saved, cases, records)
