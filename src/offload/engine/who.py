@@ -47,6 +47,7 @@ from offload.engine.hot_lines import (
     Frame,
     Samples,
     Stack,
+    backs_off,
     find_library_line,
     find_lines,
     parse_py_spy,
