@@ -26,6 +26,7 @@ KEPT_FULL = 0.9  # the same if background tasks may use them
 SEVERAL_CALLS = 3  # of a request in threads, from which it may use several at once
 MOST_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
+SATURATED_ON_ONE_CORE = 0.8  # the same for the GIL of a process that uses one of several cores
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
 OWN_GIL = 1 / 3  # share of the time in which own threads hold the GIL, and use a core when idle
@@ -41,6 +42,7 @@ GROWN = 1.35  # CPU time of a request at the end of a window over that at its st
 FASTER = 0.9  # times as long alone after a load as before: the machine was slower in between
 GROWN_ALONE = 2.0  # times as long alone after a load as before
 GROWN_ALONE_S = 0.002  # s by which it is longer, at least
+SETTLED = 3.0  # requests of each user in a window: the first ones open the connections
 HELD_FULL = 0.5  # share of the time in which all parts of a pool were in use: its calls may go on
 STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
 OF_REQUEST = ("route", "middleware", "dependency", None)  # contexts of lines
@@ -48,6 +50,7 @@ STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block 
 TOGETHER = 0.7  # rate of requests together over that of one after another
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
+LOCKS = ("asyncio.Lock", "threading.Lock")
 BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/hot_lines.py
 # These variables set the threads of anyio and of asyncio (serving/metrics/thread_use.py).
 TOKENS, EXECUTOR_THREADS = "SERVER_TOKENS", "SERVER_EXECUTOR_THREADS"
@@ -121,18 +124,18 @@ def find_loop_blocked(of: Figures) -> Cause | None:
 def find_loop_stalls(of: Figures) -> Cause | None:
     """The loop is blocked now and then for long: the rate hardly suffers, but response times do.
 
-    A line of the user that occupies the loop must be seen, and if it is of a request, one request
-    must have blocked the loop for long.
+    A line of the user that occupies the loop must be seen. If it is of a request, one request must
+    have blocked the loop for long, or several at once for half of that, and the loop must usually
+    be on time; another task may block it for most of the time.
     """
-    lag_s = _find_long_lag_s(of)
-    if lag_s is None or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
+    lag_s, line = _find_long_lag_s(of), _blocking_line(of)
+    if lag_s is None or line is None or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
         return None
-    if lag_s < STALL_RATIO * (of.loop_lag_s or 0.0):
-        return None
-    longest = [route.longest_s or 0.0 for r in of.records for route in r.application.routes]
-    line = _blocking_line(of)
-    if line is None or (line.context in OF_REQUEST and max(longest, default=0.0) < BLOCKED_S):
-        return None
+    if line.context in OF_REQUEST:
+        longest = [route.longest_s or 0.0 for r in of.records for route in r.application.routes]
+        is_usually_late = lag_s < STALL_RATIO * (of.loop_lag_s or 0.0)
+        if is_usually_late or max(longest, default=0.0) < BLOCKED_S / 2:
+            return None
     return Cause(LOOP_STALLS, lag_s, STALL_S, line=line)
 
 
@@ -220,8 +223,9 @@ def find_gil_saturated(of: Figures) -> Cause | None:
     """The GIL is nearly always held, and each request holds it for longer than GIL_HELD_S.
 
     GIL_SEEN_S is enough if the sampled stacks show a line of the user that holds it.
-    If the sampler had no free core, use the CPU time instead: a process that uses just one of
-    several cores. Short requests also saturate the GIL, but only at a high rate.
+    It may be held for a little less of the time if the process uses just one of several cores: then
+    a thread waits for it while another is in a short system call. If the sampler had no free core,
+    this alone decides. Short requests also saturate the GIL, but only at a high rate.
     """
     line = of.hottest
     is_seen = line is not None and line.doing == HOLDS and line.share >= GIL_SEEN
@@ -229,12 +233,13 @@ def find_gil_saturated(of: Figures) -> Cause | None:
     if of.gil_enabled is False or of.gil_s is None or of.gil_s < least_s:
         return None
     used = of.signs.gil_utilisation
-    if used is not None:
-        return _gil(of, used, SATURATED) if is_gil_full(used) else None
     low, high = ONE_CORE
     share, cores = of.cores_each, of.cores
-    is_one_core = share is not None and low <= share <= high
-    return _gil(of, share, low) if is_one_core and (cores or 0) > of.processes else None
+    is_one_core = share is not None and low <= share <= high and (cores or 0) > of.processes
+    if used is not None:
+        least = SATURATED_ON_ONE_CORE if is_one_core else SATURATED
+        return _gil(of, used, least) if used >= least else None
+    return _gil(of, share, low) if is_one_core else None
 
 
 def _fills_gil(of: Figures) -> bool:
@@ -349,7 +354,8 @@ def find_cost_grows(of: Figures) -> Cause | None:
     loaded = [r.application.routes[0] for r in of.records if r.application.routes]
     if _is_faster_later(of):
         return None  # the machine, or another thread, made the load slower
-    growth = [route.cpu_growth for route in loaded]
+    users = of.records[-1].case.users / of.processes if of.records else 0.0
+    growth = [r.cpu_growth if (r.requests or 0) >= SETTLED * users else None for r in loaded]
     known = [each for each in growth if each is not None]
     if not known or len(known) < len(growth) or statistics.median(known) < GROWN:
         return None
@@ -369,9 +375,10 @@ def _is_faster_later(of: Figures) -> bool:
 def _find_later_times(of: Figures) -> AloneTimes | None:
     """Return the times of a request alone before and after a load, if it then takes far longer.
 
-    Not if threads that requests wait for were in use: then calls of the load may go on after it.
+    Not if a pool that requests wait for was in use: then calls of the load may go on after it.
     """
-    full = [pool.full or 0.0 for r in of.records for pool in r.application.threads.pools]
+    pools = [pool for r in of.records for pool in r.application.threads.pools]
+    full = [pool.full or 0.0 for pool in pools if pool.kind not in LOCKS]
     if max([*full, of.signs.limiter_full or 0.0], default=0.0) >= HELD_FULL:
         return None
     after_s = median([record.baseline.alone_after_s for record in of.records])
@@ -528,7 +535,7 @@ RULES = (
         _describe_cost_grows,
         "limit what each request adds to and later ones read or run again, such as a list, a table "
         "or the handlers of a log",
-        is_symptom_of=STOPPED,
+        is_symptom_of=STOPPED | {WAITS_ELSEWHERE},  # calls of the load may go on after it
     ),
     Rule(
         THREAD_CONTENTION,

@@ -23,6 +23,7 @@ from offload.units import counted, percent, seconds
 
 # Guesses.
 TAKEN = 0.9  # share of the time in which all of a pool is taken
+TAKEN_LATE = 0.5  # the same, if it was taken up within the window
 WORK = 2 / 3  # parts of a pool that working requests hold, as a share of all of them
 HELD = 4.0  # time for which a part is held over the time of a request alone
 STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
@@ -113,6 +114,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
             has_outlived = outlived >= (several if pool.is_own else 1.0)
             inside = _count_inside(of)
             is_waited_for = 0 < pool.queued <= QUEUED * inside or pool.awaited > AWAITED * inside
+            is_waited_for = is_waited_for or _was_waited_for(pool, record, inside)
             is_orphaned = (is_waited_for or pool.cancelled > 0) and pool.orphaned >= several
             is_free = wait < max(1.0, STUCK * pool.stuck)  # of slots that requests keep
             is_stuck = is_free and (is_full or has_outlived or is_orphaned)
@@ -121,6 +123,16 @@ def find_stuck_threads(of: Figures) -> Cause | None:
                 line = _line(pool.place, count / pool.threads)
                 return Cause(STUCK_THREADS, age_s, limit=pool.threads, line=line, facts=pool)
     return None
+
+
+def _was_waited_for(pool: StalledPool, record: Record, inside: float) -> bool:
+    """Whether requests waited for an executor of that size within the window, if not at its end."""
+    return any(
+        each.kind in EXECUTORS
+        and each.limit == pool.threads
+        and 1 <= (each.waiting or 0.0) <= QUEUED * inside
+        for each in record.application.threads.pools
+    )
 
 
 def load_fails(record: Record) -> bool:
@@ -147,19 +159,22 @@ def _count_inside(of: Figures) -> float:
 def find_slots_kept(of: Figures) -> Cause | None:
     """All of a pool is taken, and fewer requests work than it has parts, because most wait for it.
 
-    The load fails, or requests take much longer, although each waits for at most one part: requests
-    that need several at once fill a pool, too. Executors are excluded: OWN_POOL_WAIT and
-    STUCK_THREADS are found by their stacks.
+    It may have become so within the window: then the mean number of those that work counts for the
+    time in which all was taken. The load fails, or requests take much longer, although each waits
+    for at most one part: requests that need several at once fill a pool, too. Executors are
+    excluded: OWN_POOL_WAIT and STUCK_THREADS are found by their stacks.
     """
     for record in reversed((*of.records, *of.failed)):
         for pool in record.application.threads.pools:
             waiting, inside = (pool.waiting or 0.0) - (pool.idle_waiting or 0.0), pool.inside or 0.0
-            works = WORK * (pool.limit or 0) <= inside - waiting
-            if works or waiting < 1 or (pool.full or 0.0) < TAKEN or pool.kind in EXECUTORS:
+            full = pool.full or 0.0
+            works = WORK * (pool.limit or 0) * min(1.0, full / TAKEN) <= inside - waiting
+            if works or waiting < 1 or full < TAKEN_LATE or pool.kind in EXECUTORS:
                 continue
             if load_fails(record) or (waiting <= inside and _is_held_long(pool, of)):
                 line = _waiting_line(record, of)
-                return Cause(SLOTS_KEPT, pool.full, TAKEN, limit=pool.limit, line=line, facts=pool)
+                least = TAKEN if full >= TAKEN else TAKEN_LATE
+                return Cause(SLOTS_KEPT, pool.full, least, limit=pool.limit, line=line, facts=pool)
     return None
 
 

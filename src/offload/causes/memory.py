@@ -112,7 +112,7 @@ def _describe_collector(cause: Cause, _: int) -> str:
     longest = "" if longest_s is None else f", up to {seconds(longest_s)} at a time"
     takes = f"takes {percent(cause.value or 0.0)} of the CPU time{longest}"
     if isinstance(cause.facts, Collector) and _is_called(cause.facts):
-        return f"gc.collect(), called by {escaped(cause.facts.caller or '')}, {takes}"
+        return f"a call of gc.collect() in {escaped(cause.facts.caller or '')} {takes}"
     return f"the garbage collector {takes}"
 
 

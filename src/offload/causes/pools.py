@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.causes import execution, who
-from offload.causes.execution import STRETCHED, THREAD_HOPS
+from offload.causes.execution import LOCKS, STRETCHED, THREAD_HOPS
 from offload.causes.failures import (
     DEFAULT,
     EXECUTORS,
@@ -53,7 +53,6 @@ LEAST_IDLE = 0.2  # share of the CPU: with less, a larger pool carries hardly mo
 DEFAULT_EXECUTOR = "default_executor"
 BACKLOG_GROWS = "backlog_grows"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
-LOCKS = ("asyncio.Lock", "threading.Lock")
 # As in metrics/pool_use.py.
 QUEUES = ("queue.Queue", "asyncio.Queue")
 TASKS = "asyncio.Task"

@@ -46,6 +46,7 @@ from offload.engine.application import (
     Collector,
     HotLine,
     LostThread,
+    PoolUse,
     Route,
     ThreadLimit,
     Threads,
@@ -190,7 +191,7 @@ def test_threads_that_hold_the_gil_are_not_a_blocked_loop() -> None:
 def test_the_gil_is_saturated_by_requests_that_hold_it_for_long() -> None:
     busy = {"gil_utilisation": 0.95, "wait_share": 0.2}
     [cause] = found(busy, rate=50.0, cores_used=1.0)
-    assert (cause.kind, cause.value, cause.threshold) == (GIL_SATURATED, 0.95, 0.9)
+    assert (cause.kind, cause.value, cause.threshold) == (GIL_SATURATED, 0.95, 0.8)
     assert cause.gil_s == pytest.approx(0.019)
     assert kinds(busy, rate=3000.0, cores_used=1.0) == [NOTHING]  # short requests
     line = HotLine("summary", "gpx.py", 24, 0.5, "holds the GIL")
@@ -198,7 +199,14 @@ def test_the_gil_is_saturated_by_requests_that_hold_it_for_long() -> None:
     few = replace(line, share=0.49)
     assert kinds(busy, rate=300.0, cores_used=1.0, hottest=few) == [NOTHING]
     assert kinds(busy, rate=400.0, cores_used=1.0, hottest=line) == [NOTHING]
-    assert kinds(busy | {"gil_utilisation": 0.7}, rate=50.0, cores_used=1.0) == [NOTHING]
+    for used, cores_used, is_full in (
+        (0.81, 1.0, True),
+        (0.79, 1.0, False),
+        (0.89, 1.3, False),
+        (0.91, 1.3, True),
+    ):
+        causes = kinds(busy | {"gil_utilisation": used}, rate=50.0, cores_used=cores_used)
+        assert (GIL_SATURATED in causes) == is_full
 
 
 def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
@@ -319,6 +327,12 @@ def test_a_request_alone_that_takes_twice_as_long_after_the_load_grows(
     records = [replace(RECORD, baseline=baseline)]
     left = found({"limiter_full": 1.0}, records=records, alone_s=0.005, rate=3.0)
     assert COST_GROWS not in [cause.kind for cause in left]  # background tasks go on after the load
+    for kind in ("ThreadPoolExecutor", "threading.Lock"):  # nobody holds a lock after the load
+        used = Application("wsgi", threads=Threads(pools=(PoolUse(kind, "a", 1, 0.6),)))
+        records = [replace(RECORD, baseline=baseline, application=used)]
+        causes = found(records=records, alone_s=0.005, rate=3.0)
+        is_found = COST_GROWS in [cause.kind for cause in causes]
+        assert is_found == (grows and kind == "threading.Lock")
     quick = replace(RECORD.baseline, alone_after_s=0.0025)  # of 1 ms: a cold cache
     causes = found(records=[replace(RECORD, baseline=quick)], alone_s=0.001, rate=3.0)
     assert COST_GROWS not in [cause.kind for cause in causes]
@@ -336,6 +350,9 @@ def test_a_request_that_costs_more_in_every_window_grows() -> None:
     assert kinds(records=windows(2.0, None), cores_used=0.6) == [NOTHING]  # noise, or a first use
     assert kinds(records=windows(2.0, 2.0), cores_used=0.4) == [NOTHING]
     [grown] = windows(2.0)
+    [route] = grown.application.routes
+    few = replace(grown.application, routes=(replace(route, requests=74),))
+    assert kinds(records=[replace(grown, application=few)], cores_used=0.6) == [NOTHING]
     alone_s = IDLE.alone_s or 0.0
     for after, cpu, expected in (  # the machine was slower, unless a request mostly waits
         (0.8, 0.6, NOTHING),

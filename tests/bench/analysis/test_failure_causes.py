@@ -131,9 +131,11 @@ def test_calls_that_outlive_successful_requests_are_stuck_if_others_wait_for_the
 ):
     one = {"threads": 32, "stuck": 17, "stuck_s": 1.1, "queued": 59, "waiting": 0, "orphaned": 17}
 
-    def working(inside: float = 64.0, **more: int) -> list[str]:
+    def working(
+        inside: float = 64.0, executors: tuple[PoolUse, ...] = (), **more: int
+    ) -> list[str]:
         failed = stalled(pools=(StalledPool(**{**POOL.__dict__, **one, **more}),))
-        own = replace(failed.application, inside_s=0.36)
+        own = replace(failed.application, inside_s=0.36, threads=Threads(pools=executors))
         fine = changed(replace(failed, problem=None, application=own), completed=265, failed={})
         return kinds(changed(fine, rate=inside / 0.36, alone_s=0.05))
 
@@ -141,6 +143,9 @@ def test_calls_that_outlive_successful_requests_are_stuck_if_others_wait_for_the
     assert STUCK_THREADS not in working(orphaned=7)  # of 32
     assert STUCK_THREADS not in working(orphaned=0, outlived=17)  # these may be meant to go on
     assert STUCK_THREADS not in working(queued=0)  # a thread is free
+    for waiting, is_stuck in ((30.0, True), (0.5, False), (90.0, False)):
+        executor = PoolUse("ThreadPoolExecutor", "shop.calls", 32, 0.6, waiting, 64.0)
+        assert (STUCK_THREADS in working(queued=0, executors=(executor,))) == is_stuck
     assert STUCK_THREADS not in working(queued=81)  # calls that no request waits for
 
 
@@ -209,6 +214,9 @@ def test_slots_that_no_request_holds_although_all_wait_for_one_are_kept() -> Non
     works = changed(replace(waiting_for(24.0), problem=None), **slow)
     assert kinds(works)[:1] == [SLOTS_KEPT]
     assert SLOTS_KEPT not in kinds(changed(works, rate=12.0))  # a part is not held for long
+    for inside, is_kept in ((25.5, True), (25.9, False)):  # they were taken up in the window
+        late = changed(replace(waiting_for(24.0, full=0.6, inside=inside), problem=None), **slow)
+        assert (SLOTS_KEPT in kinds(late)) == is_kept
     several = changed(replace(waiting_for(60.0), problem=None), **slow)
     assert SLOTS_KEPT not in kinds(several)  # each request takes several at once
 

@@ -106,10 +106,10 @@ def collections_between(start: float, end: float) -> dict[str, Any]:
     """Return the share of a window that collections took, the longest one in s, and the full ones.
 
     A row counts for the window in which it starts. `called` is the share of the window that
-    collections by a call of gc.collect() took, and `caller` the line that called it. `copied_mib` is the memory that the first full
-    collections since the fork copied; None if this process created the application itself.
-    `shared_mib` is the memory that this process shared after the fork, and `unshared_mib` the part
-    of it that it has copied since.
+    collections by a call of gc.collect() took, and `caller` the line that called it. `copied_mib`
+    is the memory that the first full collections since the fork copied; None if this process
+    created the application itself. `shared_mib` is the memory that this process shared after the
+    fork, and `unshared_mib` the part of it that it has copied since.
     """
     rows = [*_rows, (_row_start, _total_s, _longest_s, _full, _called_s)]
     own = [row for row in rows if start <= row[0] < end]

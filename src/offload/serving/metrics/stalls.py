@@ -544,7 +544,7 @@ def _task_places() -> Iterator[tuple[Place, str | None]]:
 
 
 def _sleeping_file(libraries: Sequence[FrameType]) -> str | None:
-    """Return the file, in its packages' folder, that awaits sleep() of asyncio or anyio; or None."""
+    """Return the library's file that awaits sleep() of asyncio or anyio; None if none does."""
     if not libraries or libraries[-1].f_code.co_name != "sleep":
         return None
     files = (_file(frame).rpartition(PACKAGES) for frame in reversed(libraries))
