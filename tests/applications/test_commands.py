@@ -125,7 +125,7 @@ def test_x_and_scale_vary_the_processes_of_a_server_without_workers() -> None:
         )
         for count in (1, 2)
     ]
-    assert [number for number, _ in sweep.fit(windows, sweep.WORKERS).points] == [1, 2]
+    assert [*sweep.fit(windows, sweep.WORKERS).points] == [1, 2]
 
 
 @pytest.mark.server

@@ -173,7 +173,6 @@ def test_https_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     with Server(context) as secure:
         assert counted(load_of(secure, "/")) == (0, {"tls": 9})
-        assert counted(load_of(secure, "/", ca=str(tmp_path / "ca.pem"))) == (9, {})
         monkeypatch.setenv("UPSTREAM_CA", str(tmp_path / "ca.pem"))
         assert counted(load_of(secure, "/")) == (9, {})
 

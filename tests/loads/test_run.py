@@ -40,7 +40,6 @@ LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
         (Load(HERE, seconds=None, requests=5, window=Window(1.0)), "builtin", "not requests="),
         (Load(HERE, users=2, processes=3), "builtin", "more than 2 users"),
         (Load(HERE, message=Message("HEAD")), "builtin", "choose from GET, POST"),
-        (Load(HERE, ca="/nowhere"), "builtin", "is not a file"),
         (
             Load(HERE, window=Window(1.0)),
             "siege",

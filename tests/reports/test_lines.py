@@ -73,12 +73,6 @@ def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
     head, _, line = results_files.summary_table(found).splitlines()
     assert cells(head) == [*results_files.DEFINITIONS]
     assert cells(line) == ["threads/xml", "25", "20.01 +-0.1 %", "2.50 s", "40.2 MiB", "46 %"]
-    head, _, line = results_files.wide_table(found).splitlines()
-    assert cells(head) == [*results_files.WIDE_HEAD[:3], "siege", *results_files.WIDE_HEAD[4:]]
-    assert cells(line) == [
-        *("run_server:3,xml", "25", "20.01 +-0.1 %", "10.00", "99.00 %", "2.50 s"),
-        *("40.2 MiB", "3 timeout", "24", "1.3 ms", "46 %", "pool 20.00 100 %"),
-    ]
 
 
 def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
@@ -89,11 +83,6 @@ def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
         "25",
         "3.00 once",
     ]
-    head, _, line = results_files.wide_table([Row((), bare)]).splitlines()
-    assert cells(head)[3] == "Published tool"
-    assert cells(line)[1:] == ["25", "3.00 once", "3.00", *"--------"]
-    line = results_files.wide_table(rows([AWAY])).splitlines()[2]
-    assert cells(line)[1:] == ["25", "not available", *"---------"]
     line = results_files.summary_table(rows([RECORD, changed(AWAY, task="json")])).splitlines()[3]
     assert cells(line)[1:] == ["25", "not available", *"--"]
 
@@ -369,9 +358,9 @@ def test_a_sweep_reports_the_number_that_is_enough(rates: tuple[float, ...], exp
 
 def test_a_number_without_a_rate_is_not_called_unmeasured() -> None:
     found = swept((1, 98.0), (2, 196.0))
-    failed = replace(found, points=(*found.points, (16, replace(found.points[0][1], value=None))))
+    failed = replace(found, points={**found.points, 16: replace(found.points[1], value=None)})
     assert "with 2 workers; larger numbers have no rate. This" in curve.sentences(failed)[0]
-    exact = tuple((n, replace(estimate, half_width=0.01)) for n, estimate in found.points)
+    exact = {n: replace(estimate, half_width=0.01) for n, estimate in found.points.items()}
     assert curve.sentences(replace(found, points=exact))[0].endswith("may be faster.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -29,10 +30,13 @@ def is_free(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def served(*arguments: str, **environment: str) -> Iterator[tuple[Upstream, subprocess.Popen[str]]]:
-    """Serve by `python -m upstream` as a user does, until the end of the block."""
+def served(
+    options: dict[str, float] | None = None, **environment: str
+) -> Iterator[tuple[Upstream, subprocess.Popen[str]]]:
+    """Serve by `python -m offload.upstream` as `run_upstream` does, until the end of the block."""
+    words = [] if options is None else [json.dumps(options)]
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-P", "-m", "offload.upstream", *arguments],
+        [sys.executable, "-W", "error", "-P", "-m", "offload.upstream", *words],
         cwd=ROOT,
         env=os.environ | environment,
         stdout=subprocess.PIPE,

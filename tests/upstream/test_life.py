@@ -18,7 +18,6 @@ import pytest
 from offload.errors import StartError, StorageError, UsageError
 from offload.upstream import Upstream, find, hold, running
 from offload.upstream import nginx as _nginx
-from offload.upstream.__main__ import main
 from tests import ROOT
 from tests.commands import free_port
 from tests.upstream.observed import NO_NGINX, is_free, served, until
@@ -38,9 +37,9 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def ports() -> tuple[str, str]:
-    """Arguments for ports that are free now: others may take the usual ones meanwhile."""
-    return f"--port={free_port()}", f"--https-port={free_port()}"
+def ports() -> dict[str, float]:
+    """Options for ports that are free now: others may take the usual ones meanwhile."""
+    return {"port": free_port(), "https_port": free_port()}
 
 
 def _holder(then: str = "time.sleep(60)") -> tuple[subprocess.Popen[str], int]:
@@ -155,9 +154,9 @@ def test_nginx_that_dies_ends_the_upstream() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_ends_the_one_that_a_user_started(
-    number: signal.Signals, ports: tuple[str, str]
+    number: signal.Signals, ports: dict[str, float]
 ) -> None:
-    with served(*ports) as (upstream, process):
+    with served(ports) as (upstream, process):
         children = psutil.Process(upstream.pid).children(recursive=True)
         process.send_signal(number)
         assert process.wait(10) == 0
@@ -167,9 +166,9 @@ def test_signal_ends_the_one_that_a_user_started(
 
 
 @pytest.fixture
-def users(ports: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Users]:
+def users(ports: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> Iterator[Users]:
     """The upstream of a user with a latency of 0.01 s, which commands find."""
-    with served(*ports, "--latency=0.01") as (upstream, process):
+    with served({**ports, "latency_s": 0.01}) as (upstream, process):
         monkeypatch.setenv("UPSTREAM", upstream.https)
         yield upstream, process
 
@@ -207,16 +206,16 @@ def test_second_one_is_refused_in_one_line(users: Users) -> None:
 
 def test_busy_ports_are_replaced_by_free_ones() -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
-        port = str(busy.getsockname()[1])
-        with served("--port", port, "--https-port", port) as (upstream, _):
+        port = busy.getsockname()[1]
+        with served({"port": port, "https_port": port}) as (upstream, _):
             ports = {url.rpartition(":")[2] for url in (upstream.http, upstream.https)}
-    assert len(ports - {port}) == 2
+    assert len(ports - {str(port)}) == 2
 
 
-def test_wanted_ports_are_taken_when_free(ports: tuple[str, str]) -> None:
-    with served(*ports) as (upstream, _):
+def test_wanted_ports_are_taken_when_free(ports: dict[str, float]) -> None:
+    with served(ports) as (upstream, _):
         urls = (upstream.http, upstream.https)
-    assert [url.rpartition(":")[2] for url in urls] == [word.rpartition("=")[2] for word in ports]
+    assert [url.rpartition(":")[2] for url in urls] == [*map(str, ports.values())]
 
 
 def test_another_latency_than_that_of_the_running_one_is_refused(users: Users) -> None:
@@ -250,22 +249,6 @@ def test_a_file_at_the_place_of_the_folder_is_one_line(
         StorageError, match=r"file: File exists: check permissions and disk space, or set U"
     ):
         hold()
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    ["--port=0", "--port=80000", "--port=x", "--latency=nan", "--latency=-1", "--latency=inf", "a"],
-)
-def test_bad_argument_is_one_line(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([arguments])
-    said = capsys.readouterr()
-    assert (code, said.out, said.err.count("\n")) == (2, "", 1)
-
-
-def test_bad_argument_is_the_exit_code_of_the_command() -> None:
-    command = [sys.executable, "-P", "-m", "offload.upstream", "--port=0"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
 def test_a_named_upstream_that_does_not_respond_is_an_error(

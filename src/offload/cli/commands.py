@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -136,11 +137,11 @@ def run_upstream(
     """
     from offload.engine import running_servers
 
-    words = ["--latency", str(latency)]
+    values: dict[str, object] = {"latency_s": latency}
     if port is not None:
         running_servers.check_port(port)
-        words += ["--port", str(port)]
-    _exec_module("offload.upstream", *words)
+        values["port"] = port
+    _exec_module("offload.upstream", json.dumps(values))
 
 
 @command("Serve")
@@ -370,7 +371,6 @@ def report(
     *,
     runs: options.ReportRuns = "",
     format: options.ReportFormat = "text",
-    wide: options.ReportWide = False,
     open: options.ReportOpen = False,
 ) -> None:
     """Print the GIL effects and the table of a run, or write its report in HTML.
@@ -383,15 +383,13 @@ def report(
         raise UsageError("run= and runs= exclude each other", "use one of them")
     if open and format != "html":
         raise UsageError("open=yes needs format=html", "leave it out")
-    if wide and format != "text":
-        raise UsageError(f"wide=yes is for text: {format} has every figure", "leave it out")
     names = runs.split("+") if runs else [run]
     found = runner.find_runs(names)
     with records_of_others("+".join(folder.name for folder in found)):
         if format == "html":
             runner.open_report(found, open)
         else:
-            runner.print_runs(found, format, wide)
+            runner.print_runs(found, format)
 
 
 @command("Understand")

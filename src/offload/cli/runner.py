@@ -202,7 +202,7 @@ def find_runs(names: Sequence[str]) -> list[Path]:
     return found
 
 
-def print_runs(found: Sequence[Path], form: str, wide: bool) -> None:
+def print_runs(found: Sequence[Path], form: str) -> None:
     """Print the results of runs; raise UserError."""
     from offload.documents import comparisons, html_charts, results_files
     from offload.documents.rows import rows
@@ -229,7 +229,7 @@ def print_runs(found: Sequence[Path], form: str, wide: bool) -> None:
             head = f"{folder.name}\n{'=' * len(folder.name)}\n\n" if len(found) > 1 else ""
             if answered is not None:
                 head += f"{render(answered[0])}\n\n"
-            texts.append(f"{head}{results_files.tables(records, wide, answered is not None)}")
+            texts.append(f"{head}{results_files.tables(records, answered is not None)}")
     if form == "json":
         print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))
     print(printable("\n".join(texts)), end="")

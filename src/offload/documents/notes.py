@@ -78,7 +78,7 @@ def _row_notes(rows: Sequence[Row]) -> Iterator[str]:
         span = percent(low, sign="+") + (f" to {percent(high, sign='+')}" if len(tools) > 1 else "")
         apart = f"the long run of {name} differs from the rounds by {span}"
         names = _names([row for row, _ in tools])
-        yield f"{apart} in {names}: offload report wide=yes prints both rates"
+        yield f"{apart} in {names}: offload report format=html has both rates"
 
 
 def _grouped(rows: Sequence[Row], text_of: Callable[[Row], str | None]) -> Iterator[str]:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from offload import units
 from offload.causes import diagnosis
 from offload.documents import comparisons, notes
 from offload.documents.comparisons import Effect
@@ -20,7 +19,6 @@ from offload.documents.rows import (
     Row,
     case_label,
     comparable_groups,
-    failures_text,
     first_cell,
     gil_enabled_by,
     load_settings,
@@ -51,7 +49,7 @@ from offload.engine import journal
 from offload.engine.figures import Comparison, rate_of, speed_change
 from offload.engine.record import LONG, TEST, Record, average_by_round, select_for_rate
 from offload.errors import CANNOT_LOAD, printable
-from offload.units import CASE, GIL_HELD, LOOP_LAG, MEMORY, RATE, RESPONSE, USERS
+from offload.units import CASE, GIL_HELD, MEMORY, RATE, RESPONSE, USERS
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:
@@ -67,7 +65,7 @@ TERMINAL = 60  # lines of a tool's output that are printed
 WIDE = 200  # characters of a line that are printed
 EFFECTS = "GIL effects: processes over threads"
 RATES = "Rates"
-MORE = "Every figure of these rows: offload report wide=yes."
+MORE = "More figures of these rows: offload report format=html, or format=json."
 
 
 def results_txt(records: Sequence[Record]) -> str:
@@ -81,17 +79,16 @@ def results_txt(records: Sequence[Record]) -> str:
     return "\n".join([*outputs, tables(records)])
 
 
-def tables(records: Sequence[Record], is_wide: bool = False, is_answered: bool = False) -> str:
+def tables(records: Sequence[Record], is_answered: bool = False) -> str:
     """Render the GIL effects, the rows and the notes, separately for each provenance.
 
-    The table of rows has at most 100 columns, or with `is_wide` every figure that the records have.
     With `is_answered` the comparison of two cases is left out, because it is above the tables.
     """
     all_rows = rows(records)
     groups = comparable_groups(all_rows)
     if not groups:
         return "no records\n"
-    parts = [part for group in groups for part in _table(group, is_wide)]
+    parts = [part for group in groups for part in _table(group)]
     several = "The records are of several machines, Pythons or upstreams; each has its own table."
     parts = [
         "" if is_answered else comparisons.verdict_text(records),
@@ -127,22 +124,16 @@ def shortened_output(output: str | None) -> str:
     return "\n".join([note, *lines[-TERMINAL:]])
 
 
-def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
+def _table(group: Sequence[Row]) -> list[str]:
     parts = [measured_where(group)]
     found = comparisons.effects(group)
     if found:
         parts += [EFFECTS, comparisons.effects_table(found), comparisons.effects_definitions()]
-    if is_wide:
-        explained = paragraphs(WIDE_EXPLAINED.splitlines())
-        parts += [wide_table(group), summary_definitions(group), explained]
-        parts += [measured_how(group), wide_notes(group)]
-    else:
-        parts += [RATES if found else "", summary_table(group)]
-        parts += [f"{summary_definitions(group)}\n{MORE}"]
-        parts += [measured_how(group)]
-        noted = [*notes.collect_notes(group), *comparisons.effect_remedies(found)]
-        if noted:
-            parts += ["Noted once for all rows:", listing(noted)]
+    parts += [RATES if found else "", summary_table(group)]
+    parts += [f"{summary_definitions(group)}\n{MORE}", measured_how(group)]
+    noted = [*notes.collect_notes(group), *comparisons.effect_remedies(found)]
+    if noted:
+        parts += ["Noted once for all rows:", listing(noted)]
     if differences := notes.confounded(group):
         parts += ["Rows that differ in more than one variable:", listing(differences)]
     return [part for part in parts if part]
@@ -214,73 +205,6 @@ def _detail(row: Row, settings: str) -> str:
     request, origin = request_of(row.first), origin_of(row.first)
     texts = (settings, request, origin, load_settings(row))
     return "  ".join(text for text in texts if text)
-
-
-WIDE_HEAD = (
-    CASE,
-    USERS,
-    RATE,
-    "Published tool",
-    "Availability",
-    RESPONSE,
-    MEMORY,
-    "Failed",
-    "Overflows",
-    LOOP_LAG,
-    GIL_HELD,
-    "Ceiling",
-)
-WIDE_EXPLAINED = """\
-Published tool: the rate of its one contiguous run.
-Availability: the share of finished requests that succeeded, in that run or, without one, in all
-rounds.
-Overflows: connections that the listen queue dropped; their users waited to connect again.
-Loop lag: how late a 10 ms timer of the server's event loop was under load, p99.
-Ceiling: the lowest known limit of the rate, and the share of it that was reached. pool: workers or
-slots / time of a task; users: users / time of a single request; cpu: cores / CPU time."""
-
-
-def wide_table(rows: Sequence[Row]) -> str:
-    """Render the rows with all columns."""
-    head = list(WIDE_HEAD)
-    tools = {row.long.load.driver for row in rows if row.long and row.long.load.driver}
-    head[3] = " and ".join(sorted(tools)) or WIDE_HEAD[3]
-    return render_table(head, [TableLine(_wide_row(row)) for row in rows])
-
-
-def wide_notes(rows: Sequence[Row]) -> str:
-    """List the warnings of each row; empty if there are none."""
-    lines = [
-        f"* {case_label(row.first)}, {row.first.case.users} users: {note}"
-        for row in rows
-        for note in ([str(row.problem)] if row.problem else notes.row_warnings(row))
-    ]
-    return "\n".join(lines)
-
-
-def _wide_row(row: Row) -> list[str]:
-    settings = load_settings(row)
-    label = case_label(row.first) + (f"  ({settings})" if settings else "")
-    case = [label, str(row.first.case.users)]
-    if row.problem is not None:
-        return [*case, "not available", *("-",) * (len(WIDE_HEAD) - 3)]
-    published = row.long.result.rate if row.long else None
-    ceiling = row.ceiling
-    return [
-        *case,
-        rate_text(row),
-        "-" if published is None else units.number(published),
-        share_text(row.availability, 2),
-        time_text(row.response_mean_s),
-        memory_text(row.memory_pss_mib),
-        failures_text(row),
-        "-" if row.listen_overflows is None else str(row.listen_overflows),
-        "-" if row.loop_lag_p99_ms is None else f"{row.loop_lag_p99_ms:.1f} ms",
-        share_text(row.gil_hold),
-        "-"
-        if ceiling is None
-        else f"{ceiling.kind} {units.number(ceiling.rate)} {share_text(row.reached)}",
-    ]
 
 
 GIL_ON = "GIL on"

@@ -272,12 +272,6 @@ MIN_HALF_WIDTH = 0.001  # smallest half-width that is shown
 MS = 0.01  # s: shorter times are shown with a resolution of 10 us
 
 
-def failures_text(row: Row) -> str:
-    """Format the failed requests by kind: `3 timeout, 1 5xx`."""
-    parts = [f"{count} {kind}" for kind, count in row.failed.items()]
-    return ", ".join(parts) or ("0" if row.completed is not None else "-")
-
-
 def percentiles_text(record: Record) -> str:
     """Format the response times of one load with its load model; empty if unknown.
 

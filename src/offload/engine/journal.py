@@ -39,7 +39,6 @@ from offload.engine.record import (
     SchemaError,
     dataclass_from,
     from_line,
-    renamed_settings,
     to_line,
 )
 from offload.errors import RunError, StorageError, UsageError, escaped, shortened
@@ -399,14 +398,10 @@ def _run_values(folder: Path) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-RETIRED = ("selects", "predicted")  # fields of plans until 0.2
 ARGV = "argv"  # its key in the file
 MAX_COUNT = 10**9  # of users or requests
 MAX_DIGITS = 9  # of a number of workers
 MAX_CASES = 1000  # more would take days; the same limit holds for blocks
-# In the file the values of the rule are beside the others. Earlier versions also saved these of
-# other rules, as null.
-OF_RULES = ("latency", "gate", "rounds")
 
 
 def save_plan(plan: Plan, folder: Path) -> None:
@@ -453,14 +448,6 @@ def load_plan(folder: Path) -> Plan:
             raise ValueError("it is not a JSON object")
         values.pop(MACHINES, None)
         values.pop(ARGV, None)
-        for name in RETIRED:
-            values.pop(name, None)
-        for case in values.get("cases", ()):
-            if isinstance(case, dict) and isinstance(case.get("settings"), dict):
-                case["settings"] = renamed_settings(case["settings"])
-        for block in values.get("blocks", ()):
-            if isinstance(block, dict) and "apart" in block:
-                block["measured_alone"] = block.pop("apart")  # until 0.3
         return _validated_plan(values)
     except OSError as error:
         what = f"{path}: {error.strerror}"
@@ -503,9 +490,6 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
         found = values.get(name)
         if isinstance(found, list) and len(found) > MAX_CASES:
             raise ValueError(f"it has {len(found)} {name}, and at most {MAX_CASES} are allowed")
-    for name in OF_RULES:
-        if name in values and values[name] is None:
-            del values[name]
     kind = _own_rule(values.get("suite")) or (Fixed if "rounds" in values else Sequential)
     given = {each.name: values.pop(each.name) for each in fields(kind) if each.name in values}
     _check_names(Plan, values)

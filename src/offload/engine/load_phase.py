@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import math
 import statistics
 import threading
@@ -59,7 +58,6 @@ from offload.engine.workload import (
     BadStatus,
     FailedRequest,
     FirstResponses,
-    get,
     send_first_requests,
 )
 from offload.errors import LOAD, STALLED, Flag, Problem, StartError
@@ -238,10 +236,6 @@ def run(
         Result(
             **vars(measured),
             little_ratio=_little_ratio(measured, _measured_load(load, ran)),
-            # The upstream counts all tries of a load, not only those of its window.
-            tries_per_request=(
-                None if load.has_window else _per(sampled.tries, measured.completed)
-            ),
         ),
         _resources(
             sampled.resources.between(*window),
@@ -351,15 +345,14 @@ def _tasks(report: Facts) -> Tasks:
 class _SampledLoad:
     """A load that ran, with the samplers of its server.
 
-    `tries` is their number in the upstream. `served` is the number of tasks that the server
-    completed, only for a load from several hosts. `pids` are the processes that report, and
-    `own_calls` are samples of the number of their connections to their own port.
+    `served` is the number of tasks that the server completed, only for a load from several hosts.
+    `pids` are the processes that report, and `own_calls` are samples of the number of their
+    connections to their own port.
     """
 
     ran: LoadRun
     resources: ResourceSampler
     gil: GilSampler
-    tries: int | None
     served: int | None
     pids: Sequence[int]
     own_calls: Sequence[int]
@@ -375,7 +368,6 @@ def _run_sampled(
     sender: Sender,
 ) -> _SampledLoad:
     """Run the load once. `ours` are the pids of this tool's processes besides the upstream."""
-    tries = _tries(upstream)
     completed = _completed(load.url, sender)
     pid = None if facts is None else server_pid(facts)
     ours = [*ours, *([] if upstream is None else [upstream.pid])]
@@ -392,8 +384,7 @@ def _run_sampled(
     ):
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
-    tried = _growth(tries, _tries(upstream))
-    return _SampledLoad(ran, sampler, gil_sampler, tried, served, before, own_calls, programs)
+    return _SampledLoad(ran, sampler, gil_sampler, served, before, own_calls, programs)
 
 
 BUILTIN = "builtin"
@@ -515,21 +506,6 @@ def _per(amount: float | None, count: float | None, scale: float = 1.0) -> float
 def _increase(before: int, after: int | None) -> int | None:
     """Return the increase of a count; None if the server was replaced in the meantime."""
     return None if after is None or after < before else after - before
-
-
-def _growth(before: int | None, after: int | None) -> int | None:
-    """Return the increase of a count; None if it is 0, because then the task has no retries."""
-    return None if after is None or before is None or after == before else after - before
-
-
-def _tries(upstream: Upstream | None) -> int | None:
-    """Request the number of tries that the upstream counted; None if it does not respond."""
-    if upstream is None:
-        return None
-    try:
-        return int(json.loads(get(f"{upstream.http}/status"))["flaky_tries"])
-    except (StartError, ValueError, KeyError):
-        return None
 
 
 LONGEST_SINGLE_S = 4.0  # s; some requests may take much longer than most

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -25,7 +24,7 @@ from offload.errors import LOAD, Flag, Problem
 from offload.loads import Figures, HostRun
 from offload.units import counted, cpus
 
-SCHEMA = 3
+SCHEMA = 4
 WINDOW, LONG, TEST = "window", "long", "test"
 Facts = Mapping[str, object]
 
@@ -181,15 +180,13 @@ class LoadFacts:
 
 @dataclass(frozen=True)
 class Result(Figures):
-    """The load tool's figures, and two ratios that the trial adds.
+    """The load tool's figures, and a ratio that the trial adds.
 
     `little_ratio` is the mean number of concurrent requests over the number of users: that which
-    the tool reports, or else rate x mean. `tries_per_request` is the number of upstream requests
-    per request of a retry task.
+    the tool reports, or else rate x mean.
     """
 
     little_ratio: float | None = None
-    tries_per_request: float | None = None
 
 
 @dataclass(frozen=True)
@@ -584,20 +581,6 @@ def pairs_by_round(
     return [(found, second[which]) for which, found in first.items() if which in second]
 
 
-RENAMED = {"threads": "runtime_threads", "isolate": "dask_isolate"}  # settings until 0.2
-RENAMED_SETTING = re.compile(r"([(,])(threads|isolate)=")
-MOVED_FIELDS = {  # of an application, until 0.3: into which part, and its name there
-    **{name: ("threads", name) for name in ("limiter", "pools", "forks", "blas")},
-    **{f"{name}_threads": ("threads", name) for name in ("anyio", "asyncio", "lost")},
-    **{f"worker_{name}": ("memory", name) for name in ("pss_mib", "private_mib")},
-    **{name: ("memory", name) for name in ("collector", "malloc")},
-    **{name: ("failing", name) for name in ("error", "ended", "own_calls", "stall")},
-    "failures": ("failing", "processes"),
-}
-RENAMED_FIELDS = {  # until 0.3
-    "trial": {"place": "case_index", "apart": "measured_alone"},
-    "baseline": {"kept_s": "keep_alive_s"},
-}
 T = TypeVar("T")
 
 
@@ -623,34 +606,8 @@ def from_line(line: str) -> Record:
     schema = values.pop("schema", None)
     if schema != SCHEMA:
         raise SchemaError(f"it has schema {repr(schema)[:40]}, and this version reads {SCHEMA}")
-    _rename(values)
     values.pop("environment", None)
     return dataclass_from(Record, values)
-
-
-def _rename(values: dict[str, Any]) -> None:
-    """Rename what earlier versions wrote: fields, the program in a command, some settings."""
-    for group, names in RENAMED_FIELDS.items():
-        if isinstance(own := values.get(group), dict):
-            for old in names.keys() & own.keys():
-                own[names[old]] = own.pop(old)
-    if isinstance(own := values.get("application"), dict):
-        for old in MOVED_FIELDS.keys() & own.keys():
-            part, name = MOVED_FIELDS[old]
-            own.setdefault(part, {})[name] = own.pop(old)
-    case, server = values.get("case"), values.get("server")
-    if isinstance(case, dict):
-        for name in ("id", "command"):
-            if isinstance(text := case.get(name), str):
-                new = RENAMED_SETTING.sub(lambda found: f"{found[1]}{RENAMED[found[2]]}=", text)
-                case[name] = new.removeprefix("fab ") if name == "command" else new
-    if isinstance(server, dict) and isinstance(known := server.get("settings"), dict):
-        server["settings"] = renamed_settings(known)
-
-
-def renamed_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings of servers with the names that this version has."""
-    return {RENAMED.get(name, name): value for name, value in settings.items()}
 
 
 def dataclass_from(cls: type[T], values: object) -> T:

@@ -200,11 +200,10 @@ class Load:
     stops when it has had this number of responses and `seconds` are over, and the load ends when
     all users have stopped.
 
-    `ca` is a CA certificate file that https trusts in addition to the system's; the default is
-    UPSTREAM_CA. A user pauses `think` seconds on average before each further request, uniformly
-    from 0.5 to 1.5 times that. The same `seed` repeats these pauses and poisson arrivals. The users
-    are divided among `processes`. A response whose body has another SHA-256 than `response_sha256`
-    fails; only `builtin` checks that.
+    A user pauses `think` seconds on average before each further request, uniformly from 0.5 to 1.5
+    times that. The same `seed` repeats these pauses and poisson arrivals. The users are divided
+    among `processes`. A response whose body has another SHA-256 than `response_sha256` fails; only
+    `builtin` checks that.
 
     Credentials are removed from the URL and sent in the header `Authorization`.
     """
@@ -217,7 +216,6 @@ class Load:
     keep_alive: bool = False
     timeout: float = 30.0
     message: Message = field(default_factory=Message)
-    ca: str | None = None
     think: float = 0.0
     seed: int = 0
     processes: int = 1
@@ -340,7 +338,6 @@ CLOSED_LOOP_ONLY = {  # fields that simple closed-loop tools do not support: nam
     "cycles": "window within its load",
     "completions": "window within its load",
     "think": "think time",
-    "ca": "check of certificates",
 }
 COUNT, NUMBER = r"(\d{1,15})", r"(\d{1,15}(?:\.\d{1,9})?)"  # patterns of tools' output
 

@@ -311,8 +311,6 @@ def _check_numbers(load: Load) -> None:
     if load.message.method not in METHODS:
         raise UsageError(f"method={load.message.method!r}", f"choose from {', '.join(METHODS)}")
     _check_headers(load.message)
-    if load.ca is not None and not Path(load.ca).is_file():
-        raise UsageError(f"ca={load.ca!r} is not a file", "name a CA certificate")
 
 
 def _check_headers(message: Message) -> None:

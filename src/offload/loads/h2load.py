@@ -28,7 +28,6 @@ LACKS = {
     "cycles": "window of cycles",
     "completions": "window of completions",
     "think": "think time",
-    "ca": "check of certificates",
 }
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 TIME = rf"{NUMBER}(us|ms|s)"

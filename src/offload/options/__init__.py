@@ -78,16 +78,8 @@ def parse_bind(name: str, text: str) -> str:
 
 def cpu_count(name: str, text: str) -> int | None:
     """Parse the number of CPUs that everything may use; None for an empty text."""
-    from offload.units import percent as in_percent
-
     if not text:
         return None
-    if arguments.NUMBER.fullmatch(text) and "." in text:
-        what = f"cpus={text} is a quota, and not a number of CPUs"
-        share = in_percent(float(text)).replace(" ", "")
-        by = f"systemd-run --user --scope -p CPUQuota={share}"
-        fix = f"run the command by {by}, or in a container: docs/how_to/container.rst"
-        raise UsageError(what, fix)
     return arguments.whole_number("cpus", text, 1, len(os.sched_getaffinity(0)))
 
 
@@ -116,8 +108,6 @@ Code = Annotated[str, option("code", "a framework, such as fastapi or tornado: a
 # How it is measured
 Users = Annotated[int, option("users", "concurrent users; each waits for a response before its "
     "next request; default: 25", LOAD, count(1, 20_000))]
-FewUsers = Annotated[int, option("users", "concurrent users, at most 1000; default: "
-    "25", LOAD, count(1, 1000))]
 KeepAlive = Annotated[bool, option("keep_alive", "keep connections open; default: a new connection "
     "for each request", LOAD)]
 Driver = Annotated[str, option("driver", "load tool of the long runs; default: the published tool "
@@ -313,8 +303,6 @@ ReportRuns = Annotated[str, option("runs", "several runs instead, as RUN+RUN; wi
 ReportFormat = Annotated[str, option("format", "text (default), json, svg for a picture of "
     "the GIL effects, or html to write report.html into its folder: the answer, pictures and "
     "every figure", OUTPUT, choice(*REPORT_FORMATS))]
-ReportWide = Annotated[bool, option("wide", "print every figure of a row, in more than 100 "
-    "columns", OUTPUT)]
 ReportOpen = Annotated[bool, option("open", "open the report.html in a browser", OUTPUT)]
 
 # claims

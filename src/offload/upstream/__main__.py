@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
-import math
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from offload.errors import StartError, UsageError, UserError
+from offload.errors import StartError, UserError
 from offload.upstream import application, certificates, client, embedded, nginx
 from offload.upstream.certificates import Certificate
 from offload.upstream.client import Upstream
 from offload.upstream.embedded import Backend
 
-LONGEST_LATENCY = 60.0  # seconds
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, "see python -m offload.upstream --help")
+DEFAULTS = {
+    "latency_s": 0.0,
+    "port": client.HTTP_PORT,
+    "https_port": client.HTTPS_PORT,
+    "held": False,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve with the options in `arguments`; return the exit code. Errors are a line on stderr."""
-    is_held = False
+    """Serve with the options in JSON; return the exit code. Errors are a line on stderr.
+
+    `latency_s` is the delay of each page, `port` and `https_port` are replaced by free ones if they
+    are busy, and with `held` it ends with the process that started it.
+    """
+    options = {**DEFAULTS, **json.loads(arguments[0] if arguments else "{}")}
+    is_held = options["held"]
     try:
-        options = _options(arguments)
-        is_held = options.held
         if is_held:
             _detach()
         elif found := client.running():
             hint = f"use it, or stop it first (kill {found.pid})"
             raise StartError(f"an upstream is already running at {found.http}", hint)
-        ports = (0, 0) if is_held else (options.port, options.https_port)
+        ports = (0, 0) if is_held else (options["port"], options["https_port"])
         with client.storage_errors(client.folder()):
-            asyncio.run(serve(options.latency, ports, is_held, _report if is_held else _print))
+            asyncio.run(serve(options["latency_s"], ports, is_held, _report if is_held else _print))
     except UserError as error:
         print(error, file=sys.stderr)
         if is_held:
@@ -48,43 +49,6 @@ def main(arguments: Sequence[str]) -> int:
                 print(error, flush=True)  # to the holder
         return error.exit_code
     return 0
-
-
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(
-        prog="python -m offload.upstream", description="Serve the upstream until a signal."
-    )
-    parser.add_argument(
-        "--latency", type=_latency, default=0.0, help="delay of every page in seconds (embedded)"
-    )
-    parser.add_argument(
-        "--port", type=_port, default=client.HTTP_PORT, help="HTTP port; if busy, a free one"
-    )
-    parser.add_argument(
-        "--https-port",
-        type=_port,
-        default=client.HTTPS_PORT,
-        help="HTTPS port; if busy, a free one",
-    )
-    parser.add_argument("--held", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a port: choose from 1 to 65535")
-    return int(text)
-
-
-def _latency(text: str) -> float:
-    try:
-        latency = float(text)
-    except ValueError:
-        latency = math.nan
-    if not 0 <= latency <= LONGEST_LATENCY:
-        hint = f"choose from 0 to {LONGEST_LATENCY:g} seconds"
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a latency: {hint}")
-    return latency
 
 
 def _detach() -> None:

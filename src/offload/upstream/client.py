@@ -189,7 +189,8 @@ def storage_errors(folder: Path) -> Iterator[None]:
 def _start(latency_s: float) -> Hold:
     """Start an upstream that ends with the hold, and wait until it is ready."""
     where, until = folder(), time.monotonic() + START_S
-    command = [sys.executable, "-P", "-m", "offload.upstream", "--held", f"--latency={latency_s}"]
+    options = json.dumps({"held": True, "latency_s": latency_s})
+    command = [sys.executable, "-P", "-m", "offload.upstream", options]
     with storage_errors(where):
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
         own, other = socket.socketpair()

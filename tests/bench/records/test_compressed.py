@@ -70,7 +70,7 @@ def test_a_torn_line_of_compressed_records_is_skipped(
 ) -> None:
     journal.append(tmp_path, changed(RECORD, order=1))
     with (tmp_path / journal.FILE).open("a") as file:
-        file.write('{"schema": 3, "trial": "to')
+        file.write('{"schema": 4, "trial": "to')
     path = compressed(tmp_path)
     journal.append(tmp_path, changed(RECORD, order=2))
     assert orders(tmp_path) == [1, 2]
@@ -80,7 +80,7 @@ def test_a_torn_line_of_compressed_records_is_skipped(
 DAMAGED: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda packed: packed[:-20],
     "one byte": lambda packed: packed[:50] + bytes([packed[50] ^ 1]) + packed[51:],
-    "no gzip": lambda packed: b'{"schema": 3}\n',
+    "no gzip": lambda packed: b'{"schema": 4}\n',
     "more": lambda packed: packed + b"more",
     "head": lambda packed: packed[:5],
 }

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from offload.engine import journal
-from offload.engine.application import (
-    Application,
-    Failing,
-    ProcessFailures,
-    ProcessMemory,
-    ThreadLimit,
-    Threads,
-)
 from offload.engine.record import from_line, to_line
 from offload.errors import StorageError
 from tests import ROOT
@@ -88,11 +78,11 @@ def test_the_copy_of_a_baseline_that_was_killed_is_no_run(
 
 def test_schema_is_first_and_unknown_fields_are_ignored() -> None:
     line = to_line(RECORD)
-    assert line.startswith('{"schema": 3, ')
+    assert line.startswith('{"schema": 4, ')
     assert from_line(line[:-1] + ', "newer": 1}').case.task == "sleep_sync"
 
 
-@pytest.mark.parametrize("line", ["", "{", "[]", "3", '{"schema": 3, "trial": {}}'])
+@pytest.mark.parametrize("line", ["", "{", "[]", "3", '{"schema": 4, "trial": {}}'])
 def test_an_invalid_record_is_a_value_error(line: str) -> None:
     with pytest.raises(ValueError):
         from_line(line)
@@ -108,7 +98,7 @@ def test_a_torn_last_line_is_skipped_and_the_next_record_is_on_a_new_line(
 ) -> None:
     journal.append(tmp_path, RECORD)
     with (tmp_path / journal.FILE).open("a") as file:
-        file.write('{"schema": 3, "trial": "to')
+        file.write('{"schema": 4, "trial": "to')
     journal.append(tmp_path, changed(RECORD, order=2))
     assert [record.trial.order for record in journal.read(tmp_path)] == [None, 2]
     assert "records.jsonl:2 is not a record" in capsys.readouterr().err
@@ -169,30 +159,3 @@ def test_a_results_folder_that_is_a_file_is_one_line(
     monkeypatch.setattr(journal, "RESULTS", tmp_path / "file")
     with pytest.raises(StorageError, match="Not a directory"):
         journal.new_run("x")
-
-
-def test_a_record_of_an_earlier_version_is_read_by_its_old_field_names() -> None:
-    old = json.loads(to_line(changed(RECORD, case_index=3, measured_alone=True, keep_alive_s=0.5)))
-    old["trial"]["place"] = old["trial"].pop("case_index")
-    old["trial"]["apart"] = old["trial"].pop("measured_alone")
-    old["baseline"]["kept_s"] = old["baseline"].pop("keep_alive_s")
-    found = from_line(json.dumps(old))
-    assert (found.trial.case_index, found.trial.measured_alone) == (3, True)
-    assert found.baseline.keep_alive_s == 0.5
-
-
-def test_what_an_application_of_an_earlier_version_reported_is_read_in_its_parts() -> None:
-    own = Application(
-        "asgi",
-        threads=Threads(ThreadLimit(40, 40, 9, 0.9), asyncio=6, forks=2),
-        memory=ProcessMemory(50.0, 30.0),
-        failing=Failing("ValueError", (ProcessFailures(7, 10, 5, 0.1),), ended=1),
-    )
-    record = replace(RECORD, application=own)
-    values = json.loads(to_line(record))
-    flat = values["application"]
-    threads, memory, failing = (flat.pop(part) for part in ("threads", "memory", "failing"))
-    flat |= {f"{name}_threads": threads.pop(name) for name in ("anyio", "asyncio", "lost")}
-    flat |= {f"worker_{name}": memory.pop(name) for name in ("pss_mib", "private_mib")}
-    flat |= {"failures": failing.pop("processes"), **failing, **threads, **memory}
-    assert from_line(json.dumps(values)) == record

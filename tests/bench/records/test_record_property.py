@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from offload.engine import journal
 from offload.engine.application import HotLine, Route, Who
-from offload.engine.record import MOVED_FIELDS, Record, from_line, to_line
+from offload.engine.record import Record, from_line, to_line
 from offload.errors import Flag, Problem, StorageError
 from offload.files import LARGEST
 from offload.loads import HostRun
@@ -139,22 +138,6 @@ def test_the_committed_runs_keep_what_they_had_when_they_are_read_back() -> None
     for folder in folders:
         for line in journal.decompressed(folder).decode().splitlines()[:20]:
             written = json.loads(line)
-            for name in ("id", "command"):  # as versions until 0.2 wrote them
-                text = written["case"][name].removeprefix("fab ")
-                written["case"][name] = re.sub(r"(?<=[(,])threads=", "runtime_threads=", text)
-            for group, old, new in (  # as versions until 0.3 wrote them
-                ("trial", "place", "case_index"),
-                ("trial", "apart", "measured_alone"),
-                ("baseline", "kept_s", "keep_alive_s"),
-            ):
-                if old in written[group]:
-                    written[group][new] = written[group].pop(old)
-            own = written.get("application", {})
-            for old in own.keys() & MOVED_FIELDS.keys():
-                part, new = MOVED_FIELDS[old]
-                own.setdefault(part, {})[new] = own.pop(old)
-            if "threads" in (settings := written["server"]["settings"]):
-                settings["runtime_threads"] = settings.pop("threads")
             assert differences(written, json.loads(to_line(from_line(line)))) == []
 
 
@@ -196,12 +179,12 @@ def test_a_value_of_another_type_is_a_value_error_that_names_the_field(path: str
                 from_line(line)
 
 
-@pytest.mark.parametrize("schema", [None, 2, 4, "3"])
+@pytest.mark.parametrize("schema", [None, 3, 5, "4"])
 def test_another_schema_is_refused_in_a_sentence(tmp_path: Path, schema: object) -> None:
     values = json.loads(to_line(RECORD)) | {"schema": schema}
     (tmp_path / journal.FILE).write_text(json.dumps(values) + "\n")
     expected = (
-        rf"records\.jsonl:1: it has schema {schema!r}, and this version reads 3: measure again"
+        rf"records\.jsonl:1: it has schema {schema!r}, and this version reads 4: measure again"
     )
     with pytest.raises(StorageError, match=expected):
         journal.read(tmp_path)
@@ -264,7 +247,7 @@ def test_any_bytes_in_a_line_cost_no_other_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], record: Record, data: st.DataObject
 ) -> None:
     line = to_line(record).encode()
-    begin = data.draw(st.integers(len('{"schema": 3,'), len(line)))
+    begin = data.draw(st.integers(len('{"schema": 4,'), len(line)))
     odd = data.draw(st.binary(min_size=1, max_size=3)).replace(b"\n", b"\r")
     mixed = line[:begin] + odd + line[begin + data.draw(st.integers(0, 9)) :]
     good = to_line(RECORD).encode()

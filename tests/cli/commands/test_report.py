@@ -89,14 +89,6 @@ def test_no_line_of_a_report_is_wider_than_a_terminal(run: str) -> None:
 
 
 @pytest.mark.parametrize("run", EXAMPLES)
-def test_wide_has_every_column(run: str) -> None:
-    printed = fab_here(f"report:{run},wide=yes").stdout
-    assert all(name in printed for name in ("Availability", "Overflows", "Loop lag", "Ceiling"))
-    rows = json.loads(reported(run, "json"))["rows"]
-    assert sum(line.startswith("run_server:") for line in printed.splitlines()) == len(rows)
-
-
-@pytest.mark.parametrize("run", EXAMPLES)
 def test_json_is_by_its_schema(run: str) -> None:
     assert schemas.validate("report", reported(run, "json")) == 1
 

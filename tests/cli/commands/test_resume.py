@@ -190,6 +190,6 @@ def test_records_that_are_not_in_the_plan_are_ignored_with_one_warning() -> None
 def test_a_torn_record_is_reported_once_by_a_command_that_reads_it_repeatedly() -> None:
     folder = journal.RESULTS / a_run("measure")
     with (folder / journal.FILE).open("a") as file:
-        file.write('{"schema": 3, "tri\n')
+        file.write('{"schema": 4, "tri\n')
     after = fab_here(f"resume:{folder.name}")
     assert (after.returncode, after.stderr.count("is not a record, skipped")) == (0, 1)

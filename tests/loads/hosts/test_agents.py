@@ -261,7 +261,10 @@ def test_a_host_without_this_version_is_one_line(server: Server, script: str, me
     assert "host a" in str(failed.value)
 
 
-def test_a_share_that_cannot_run_reports_its_error(tmp_path: Path) -> None:
-    load = replace(LOAD, url="https://127.0.0.1:1/", ca=str(tmp_path / "missing.pem"))
+def test_a_share_that_cannot_run_reports_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UPSTREAM_CA", str(tmp_path / "missing.pem"))
+    load = replace(LOAD, url="https://127.0.0.1:1/")
     with agents("a") as ([host], _), pytest.raises(MachineError, match="load processes did not"):
         run([host], load)

@@ -150,7 +150,7 @@ def test_half_a_record_waits_for_its_end_and_a_torn_one_is_skipped(folder: Path,
     path = folder / journal.FILE
     with Events(url) as events:
         for part, rounds in (
-            (b'{"schema": 3, "tr\n' + line[:500], None),
+            (b'{"schema": 4, "tr\n' + line[:500], None),
             (line[500:] + b"\n", "1"),
         ):
             with path.open("ab") as file:

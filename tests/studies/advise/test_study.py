@@ -152,9 +152,9 @@ def test_the_report_of_a_run_starts_with_its_answer(
 ) -> None:
     folder, plan = answered[1], journal.load_plan(answered[1])
     found = study.load(folder, plan, journal.read_planned(folder, plan))
-    runner.print_runs([folder], "text", wide=False)
+    runner.print_runs([folder], "text")
     assert capsys.readouterr().out.startswith(render(answer.document(found)))
-    runner.print_runs([folder], "json", wide=False)
+    runner.print_runs([folder], "json")
     own = json.loads(capsys.readouterr().out)["answer"]
     assert own["serve"] == found.serve
 

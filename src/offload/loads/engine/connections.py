@@ -353,7 +353,7 @@ class Target:
 def target(load: Load) -> Target:
     """Build the target of a load once, so that each request is a single write."""
     parts = urlsplit(load.url)
-    secure = _context(load) if parts.scheme == "https" else None
+    secure = _context() if parts.scheme == "https" else None
     return Target(
         parts.hostname or "",
         parts.port or (443 if secure else 80),
@@ -377,9 +377,9 @@ def _request(load: Load, host: str, target: str) -> bytes:
     return "\r\n".join(head).encode() + body
 
 
-def _context(load: Load) -> ssl.SSLContext:
-    """Return TLS settings that trust the system's CAs and that of the load or of UPSTREAM_CA."""
+def _context() -> ssl.SSLContext:
+    """Return TLS settings that trust the system's CAs and that of UPSTREAM_CA."""
     context = ssl.create_default_context()
-    if authority := load.ca or os.environ.get("UPSTREAM_CA"):
+    if authority := os.environ.get("UPSTREAM_CA"):
         context.load_verify_locations(authority)
     return context

@@ -19,7 +19,7 @@ def document(sweep: Sweep) -> Document:
             "-" if e.half_width is None else f"+-{percent(e.half_width, 1)}",
             "-" if model is None else f"{model:.2f}/s",
         )
-        for (number, e), model in zip(sweep.points, sweep.predicted, strict=True)
+        for (number, e), model in zip(sweep.points.items(), sweep.predicted, strict=True)
     ]
     first, *more = sentences(sweep)
     return Document(
@@ -38,12 +38,12 @@ def _chart(sweep: Sweep) -> Chart:
     fit, over = sweep.choice.fit, sweep.over
     spots = tuple(
         Spot(n, e.value, f"{n} {over}: {units.number(e.value)}/s", e.low, e.high)
-        for n, e in sweep.points
+        for n, e in sweep.points.items()
         if e.value is not None
     )
     fitted = tuple(
         (float(n), rate)
-        for (n, _), rate in zip(sweep.points, sweep.predicted, strict=True)
+        for (n, _), rate in zip(sweep.points.items(), sweep.predicted, strict=True)
         if rate is not None
     )
     return Chart(
@@ -64,7 +64,7 @@ def values(sweep: Sweep) -> dict[str, object]:
         "over": sweep.over,
         "points": [
             {sweep.over: n, "rate": e.value, "rate_low": e.low, "rate_high": e.high}
-            for n, e in sweep.points
+            for n, e in sweep.points.items()
         ],
         "highest_at": sweep.highest[0],
         "enough_at": sweep.enough,
@@ -80,7 +80,7 @@ def values(sweep: Sweep) -> dict[str, object]:
 
 def _flags(sweep: Sweep) -> list[str]:
     """Return the warnings on the windows of all points."""
-    return notes.case_warnings((f"{sweep.over}={n}", sweep.windows[n]) for n, _ in sweep.points)
+    return notes.case_warnings((f"{sweep.over}={n}", sweep.windows[n]) for n in sweep.points)
 
 
 def sentences(sweep: Sweep) -> list[str]:
@@ -93,8 +93,8 @@ def sentences(sweep: Sweep) -> list[str]:
 def _measured(sweep: Sweep) -> str:
     """Return the number with the highest rate, and the smallest one that nearly reaches it."""
     (highest, rate), enough = sweep.highest, sweep.enough
-    estimates = dict(sweep.points)
-    measured = [number for number, estimate in sweep.points if estimate.value is not None]
+    estimates = sweep.points
+    measured = [number for number, estimate in estimates.items() if estimate.value is not None]
     words = f"Highest rate: {rate:.2f}/s with {_counted(highest, sweep.over)}"
     if enough < highest:
         words += f"; at least {percent(NEARLY_HIGHEST)} of it with {_counted(enough, sweep.over)}"

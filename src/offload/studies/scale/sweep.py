@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from offload.engine.figures import estimate_rate, find_disturbance
 from offload.engine.intervals import Estimate
@@ -20,37 +21,43 @@ from offload.suites import Case
 WORKERS, PROCESSES, USERS = "workers", "processes", "users"
 SIZES = "processes and workers"  # what a grid varies
 Size = tuple[int, int]  # processes, and the workers of each
+Number = TypeVar("Number", int, Size)
 NEARLY_HIGHEST = 0.97  # share of the highest rate, beyond which more is not worth its cost; a guess
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """The rates of one case `over` workers, processes or users, and the choice of a model.
+class Rates(Generic[Number]):
+    """The estimated rates of one case in requests/s, by its numbers in ascending order.
 
-    `points` are (number, estimate of the rate in requests/s), in ascending order, and `windows` are
-    the windows of each number. `disturbed` is the reason if other processes disturbed
-    those of a number.
+    `windows` are those of each number. `disturbed` is the reason if other processes disturbed those
+    of a number.
     """
 
-    over: str
-    points: tuple[tuple[int, Estimate], ...]
-    choice: Choice
-    windows: Mapping[int, Sequence[Record]]
-    disturbed: Flag | None = None
+    points: Mapping[Number, Estimate]
+    windows: Mapping[Number, Sequence[Record]]
+    disturbed: Flag | None
 
     @property
-    def highest(self) -> tuple[int, float]:
+    def highest(self) -> tuple[Number, float]:
         """The number with the highest rate, and that rate in requests/s."""
         return max(self._known, key=lambda point: point[1])
 
     @property
-    def enough(self) -> int:
+    def enough(self) -> Number:
         """The smallest number whose rate is at least NEARLY_HIGHEST of the highest one."""
         return next(n for n, value in self._known if value >= NEARLY_HIGHEST * self.highest[1])
 
     @property
-    def _known(self) -> list[tuple[int, float]]:
-        return [(n, e.value) for n, e in self.points if e.value is not None]
+    def _known(self) -> list[tuple[Number, float]]:
+        return [(n, e.value) for n, e in self.points.items() if e.value is not None]
+
+
+@dataclass(frozen=True)
+class Sweep(Rates[int]):
+    """The rates of one case `over` workers, processes or users, and the choice of a model."""
+
+    over: str
+    choice: Choice
 
     @property
     def predicted(self) -> tuple[float | None, ...]:
@@ -59,33 +66,12 @@ class Sweep:
         The model is fitted to the points that have a rate.
         """
         known = iter(() if self.choice.fit is None else self.choice.fit.predicted)
-        return tuple(None if e.value is None else next(known, None) for _, e in self.points)
+        return tuple(None if e.value is None else next(known, None) for e in self.points.values())
 
 
 @dataclass(frozen=True)
-class Grid:
-    """The rates of one case by its processes and the workers of each, in ascending order.
-
-    `windows` and `disturbed` are as in a sweep.
-    """
-
-    points: Mapping[Size, Estimate]
-    windows: Mapping[Size, Sequence[Record]]
-    disturbed: Flag | None = None
-
-    @property
-    def highest(self) -> tuple[Size, float]:
-        """The sizes with the highest rate, and that rate in requests/s."""
-        return max(self._known, key=lambda point: point[1])
-
-    @property
-    def enough(self) -> Size:
-        """The fewest processes, then the fewest workers, with NEARLY_HIGHEST of that rate."""
-        return next(n for n, value in self._known if value >= NEARLY_HIGHEST * self.highest[1])
-
-    @property
-    def _known(self) -> list[tuple[Size, float]]:
-        return [(size, e.value) for size, e in self.points.items() if e.value is not None]
+class Grid(Rates[Size]):
+    """The rates of one case by its processes and the workers of each."""
 
 
 def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
@@ -132,11 +118,11 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
         number = _number(record, over)
         if number is not None:
             found.setdefault(number, []).append(record)
-    points = tuple((number, estimate_rate(windows)) for number, windows in sorted(found.items()))
-    known = [(float(number), e.value) for number, e in points if e.value is not None]
+    points = {number: estimate_rate(windows) for number, windows in sorted(found.items())}
+    known = [(float(number), e.value) for number, e in points.items() if e.value is not None]
     if not known:
         raise _without_rate(records, over)
-    return Sweep(over, points, choose(known), found, _disturbed(found.values()))
+    return Sweep(points, found, _disturbed(found.values()), over, choose(known))
 
 
 def fit_grid(records: Sequence[Record]) -> Grid:
