@@ -11,6 +11,7 @@ from offload.causes.figures import Figures, median
 from offload.causes.rules import Cause, Rule
 from offload.engine import hot_lines
 from offload.engine.record import Record
+from offload.errors import escaped
 from offload.units import counted, percent
 
 # Guesses, unless a source is named.
@@ -36,6 +37,7 @@ CHILDREN = 0.3  # share of the CPU time in processes that a request starts
 NEW_CONNECTIONS = "new_connections"
 MANY_CALLS = "many_calls"
 NEW_PROCESSES = "new_processes"
+DEBUG_TOOLS = "debug_tools"
 MIDDLEWARE_LAYERS = "middleware_layers"
 RETRIES = "retries"
 
@@ -121,6 +123,14 @@ def find_middleware_layers(of: Figures) -> Cause | None:
         return None
     is_much = layers * LAYER_S >= LAYERS_SHARE * cpu_ms / 1000
     return Cause(MIDDLEWARE_LAYERS, layers, LAYERS) if is_much else None
+
+
+def find_debug_tools(of: Figures) -> Cause | None:
+    """Tools of developers are switched on in a process that is busy."""
+    names = of.records[-1].application.debug_tools if of.records else ()
+    if not names or execution.is_idle(of):
+        return None
+    return Cause(DEBUG_TOOLS, len(names), 1, facts=names)
 
 
 def find_new_connections(of: Figures) -> Cause | None:
@@ -302,7 +312,21 @@ def _describe_retries(cause: Cause, _: int) -> str:
     )
 
 
+def _describe_debug_tools(cause: Cause, _: int) -> str:
+    assert isinstance(cause.facts, tuple)
+    names = " and ".join(map(escaped, cause.facts))
+    verb = "is" if len(cause.facts) == 1 else "are"
+    return f"{names} {verb} switched on, which costs much of the CPU time of each request"
+
+
 RULES = (
+    Rule(
+        DEBUG_TOOLS,
+        find_debug_tools,
+        _describe_debug_tools,
+        "switch that off where users are served; repeat this without it",
+        is_symptom_of=execution.STOPPED,
+    ),
     Rule(
         MIDDLEWARE_LAYERS,
         find_middleware_layers,

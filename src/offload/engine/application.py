@@ -341,6 +341,7 @@ class Application:
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
     number of concurrent requests in one process. `times` has each process that served the main
     route. `layers` is how many layers of Starlette's BaseHTTPMiddleware a request passes through.
+    `debug_tools` are switched on, such as tracemalloc.
     `beside` are light routes that were measured under the same load; the means are without
     them. None is unknown.
     """
@@ -352,6 +353,7 @@ class Application:
     cpu_s: float | None = None
     inside_most: int | None = None
     layers: int | None = None
+    debug_tools: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()
     times: tuple[ProcessTimes, ...] = ()
     threads: Threads = Threads()

@@ -166,6 +166,7 @@ def merge_reports(
             "cpu_s": cpu_s,
             "inside_most": _worst(reports, lambda r: r["inside_most"]),
             "layers": _worst(reports, lambda r: r.get("layers")),
+            "debug_tools": sorted({name for r in reports for name in r.get("debug_tools", ())}),
             "routes": routes,
             "times": _times_of_main_route(reports, routes),
             "threads": _merge_threads(reports),

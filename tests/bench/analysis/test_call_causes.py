@@ -9,6 +9,7 @@ import pytest
 
 from offload.causes import diagnosis, execution
 from offload.causes.calls import (
+    DEBUG_TOOLS,
     MANY_CALLS,
     MIDDLEWARE_LAYERS,
     NEW_CONNECTIONS,
@@ -222,6 +223,21 @@ def test_layers_of_middleware_are_a_cause_while_they_take_much_of_the_cpu_time()
     assert MIDDLEWARE_LAYERS not in layered(None)
     assert MIDDLEWARE_LAYERS not in layered(6, cpu_ms_per_request=2.0)  # the route takes most
     assert MIDDLEWARE_LAYERS not in layered(6, cores_used=0.1)
+
+
+def test_tools_of_developers_are_a_cause_in_a_busy_process() -> None:
+    def tools(*names: str, **values: Any) -> list[Cause]:
+        one = record(**{"cores_used": 1.0, "cpu_ms_per_request": 1.2} | values)
+        own = replace(one.application, debug_tools=names)
+        found = diagnosis.diagnose([replace(one, application=own)])
+        return [cause for cause in found if cause.kind == DEBUG_TOOLS]
+
+    [cause] = tools("tracemalloc", "asyncio's debug mode")
+    assert diagnosis.sentence(cause, 25).startswith(
+        "Tracemalloc and asyncio's debug mode are switched on, which costs much of the CPU time"
+    )
+    assert tools() == []
+    assert tools("tracemalloc", cores_used=0.1) == []
 
 
 RECOMPUTES = HotLine("recompute", "league.py", 32, 0.14, BLOCKS, "asyncio task")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
+import tracemalloc
 
 import pytest
 
@@ -43,6 +46,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # glibc opens libgcc t
 # A process that answers requests for its report until its stdin is closed.
 WITH_REPORT = """
 import sys
+import threading
+import tracemalloc
 from offload.serving.metrics import process_report
 process_report.start("wsgi")
 print(flush=True)
@@ -95,3 +100,21 @@ def test_layers_of_middleware_are_counted_inside_wrappers_too() -> None:
     assert process_report.count_layers(app) == 2
     assert process_report.count_layers(base(app, dispatch=print)) == 3
     assert process_report.count_layers(object()) == 0
+
+
+def test_what_developers_switch_on_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.new_event_loop()
+    monkeypatch.setattr(process_report.stalls, "_loops", [loop])
+    before = process_report.list_debug_tools()
+    assert not {"tracemalloc", "asyncio's debug mode"} & {*before}
+    loop.set_debug(True)
+    tracemalloc.start()
+    threading.setprofile(lambda *_: None)
+    try:
+        found = process_report.list_debug_tools()
+    finally:
+        threading.setprofile(None)
+        tracemalloc.stop()
+        loop.close()
+    own = ["tracemalloc", "a profiler (sys.setprofile)", "asyncio's debug mode"]
+    assert [name for name in found if name not in before] == own

@@ -97,6 +97,21 @@ def test_a_coroutine_that_awaits_gets_loops_and_no_threads() -> None:
     assert all(each.kind != THREADS for each in found)
 
 
+def test_a_coroutine_that_computes_may_stay_on_its_loop_if_it_mostly_awaits() -> None:
+    def computing(on_loop_s: float) -> Probe:
+        return replace(AWAITS, points=(replace(ON_LOOP, on_loop_s=on_loop_s),))
+
+    assert costs.estimate_from_probe(computing(0.020)).blocks_s == 0.0
+    blocking = computing(0.022)
+    assert costs.estimate_from_probe(blocking).blocks_s == 0.022
+    pool = Evidence(Setup("processes", POOL, 8, 1), {1: 190.0})
+    warning = "A call blocks its event loop for 22 ms. Move the blocking part to a thread first."
+    assert warning in [*Function(blocking).notes(pool)]
+    plain = replace(blocking, is_coroutine=False)
+    assert costs.estimate_from_probe(plain).blocks_s == 0.022
+    assert warning not in [*Function(plain).notes(pool)]
+
+
 def test_a_call_that_computes_gets_as_many_processes_as_cores() -> None:
     found = prior(COMPUTES).candidates(SERVERS)
     assert all(each.all_processes >= 2 for each in found[:2])

@@ -7,10 +7,12 @@ accepts the connections. Other systems have no report.
 
 from __future__ import annotations
 
+import _tracemalloc
 import inspect
 import os
 import struct
 import sys
+import threading
 from _thread import start_new_thread  # imported here: gevent replaces it later
 from collections.abc import Iterator
 from contextlib import suppress
@@ -119,6 +121,7 @@ def report(
         "collector": memory.collections_between(start, end),
         "malloc": memory.malloc_figures(),
         "layers": count_layers(_application),
+        "debug_tools": list_debug_tools(),
     }
     stall = stalls.report(end) if with_stacks else stalls.report_waits(end, with_orphaned=True)
     if stall is not None:
@@ -206,6 +209,20 @@ def count_layers(application: Any) -> int:
         if added is not None or (application := getattr(application, "app", None)) is None:
             break
     return count
+
+
+def list_debug_tools() -> list[str]:
+    """Return what is switched on in this process that costs much of each request's CPU time."""
+    monitoring = getattr(sys, "monitoring", None)  # from Python 3.12 on
+    tools = [monitoring.get_tool(number) for number in range(6)] if monitoring else []
+    states = {
+        "tracemalloc": _tracemalloc.is_tracing(),
+        "a tracer of each line (sys.settrace)": threading.gettrace() is not None,
+        "a profiler (sys.setprofile)": threading.getprofile() is not None,
+        **{f"{name} (sys.monitoring)": True for name in tools if name is not None},
+        "asyncio's debug mode": any(loop.get_debug() for loop in stalls.loops()),
+    }
+    return [name for name, is_on in states.items() if is_on]
 
 
 def _is_layer(kind: Any) -> bool:

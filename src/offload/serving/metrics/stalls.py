@@ -77,6 +77,11 @@ def note_loop(loop: AbstractEventLoop) -> None:
     _loops.append(loop)
 
 
+def loops() -> Sequence[AbstractEventLoop]:
+    """Return the event loops of the application."""
+    return tuple(_loops)
+
+
 def note() -> None:
     """Note the calls of the threads of pools, and where threads and tasks wait."""
     global _first_note

@@ -49,10 +49,11 @@ class Costs:
     `cores` are those that can be used on average. `is_awaited`: event loops run any number of
     requests at once. `fails` are the kinds in which requests fail beside each other, and
     `fails_in_processes` says the same of several processes. `blocks_s` is the time in s for which a
-    request blocks an event loop. `process_mib` is the memory of a process, `call_mib` that of a
-    request in progress, and `leak_mib` the growth by each request, if that is known. `limit_mib` is
-    the memory that may be used. `shared_rate` are the requests/s of something that all processes
-    share, such as a lock of a file; None if several processes do not wait for each other.
+    request blocks an event loop; 0 if it mostly awaits. `process_mib` is the memory of a process,
+    `call_mib` that of a request in progress, and `leak_mib` the growth by each request, if that is
+    known. `limit_mib` is the memory that may be used. `shared_rate` are the requests/s of something
+    that all processes share, such as a lock of a file; None if several processes do not wait for
+    each other.
     """
 
     of: Mapping[str, Cost]
@@ -89,7 +90,7 @@ def estimate_from_probe(probe: Probe) -> Costs:
         probe.is_coroutine,
         frozenset(fails),
         probe.fails(probes.PROCESSES),
-        probe.on_loop_s,
+        0.0 if probe.mostly_awaits else probe.on_loop_s,
         probe.imported_mib or PROCESS_MIB,
         max(in_threads, default=0.0),
         probe.leak_mib,

@@ -89,6 +89,10 @@ class Function:
     def notes(self, best: Evidence) -> Iterator[str]:
         """Yield what the reader must know of the function in the chosen set-up."""
         setup, call, blocks_s = best.setup, self.probe.call, self.probe.on_loop_s
+        if blocks_s > LOOP_S and (setup.kind == LOOPS or self.probe.is_coroutine):
+            waits = ": health checks wait behind it" if setup.kind == LOOPS else ""
+            fix = " Move the blocking part to a thread first." if self.probe.is_coroutine else ""
+            yield f"A call blocks its event loop for {seconds(blocks_s)}{waits}.{fix}"
         if setup.slots is not None and setup.slots > 1 and call.wait_s > call.cpu_s:
             yield f"It opens up to {setup.slots} connections to what it calls."
             twice = "it needs twice as many threads or workers"
@@ -99,10 +103,6 @@ class Function:
                 yield f"{self.gain.text}."
             if self.gain is None or not self.gain.is_refuted:
                 yield f"Repeat this with {ONE_THREAD.text} in the environment."
-        if setup.kind == LOOPS and blocks_s > LOOP_S:
-            blocks = f"A call blocks the event loop for {seconds(blocks_s)}"
-            fix = " Move the blocking part to a thread first." if self.probe.is_coroutine else ""
-            yield f"{blocks}: health checks wait behind it.{fix}"
 
     def values(self) -> dict[str, Any]:
         """Return the values of its own in the JSON object."""

@@ -129,6 +129,11 @@ class Probe:
             return point.on_loop_s
         return max(min(busy_s, point.cpu_s), 1 / point.rate - call.wait_s / point.count)
 
+    @property
+    def mostly_awaits(self) -> bool:
+        """Whether it is a coroutine that leaves its event loop free for most of its time."""
+        return self.is_coroutine and self.on_loop_s <= self.call.wall_s / 2
+
     def select_points(self, kind: str) -> list[Point]:
         """Return the points of one kind, by ascending number of workers."""
         return sorted((p for p in self.points if p.kind == kind), key=lambda point: point.count)
