@@ -23,7 +23,7 @@ from offload.registry import places
 from offload.studies.advise import STUDY, answer, function, race, study
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.application import Application
-from offload.studies.advise.evidence import KeepAlive, Question
+from offload.studies.advise.evidence import KeepAlive, Latency, Question
 from offload.studies.advise.function import Function
 from offload.suites import Case
 from tests import ROOT
@@ -247,6 +247,22 @@ def test_a_requirement_that_is_missed_is_an_error_after_the_answer(
     assert said.returncode == 5
     assert said.stdout.startswith("Deploy ")
     assert said.stderr.splitlines()[-1].startswith(f"error: {words}")
+
+
+@pytest.mark.server
+def test_a_required_p99_that_too_few_responses_show_is_not_called_met(answered: Answered) -> None:
+    def carried(quantile: float, p99_s: float | None, rate: float | None = None) -> str:
+        found = Latency(40.0, quantile, 0.2, 0.19, 0.21)
+        best = replace(answered[0].best, latencies=(found,))
+        asked = replace(answered[0].prior, question=Question(rate=rate, p99_s=p99_s))
+        choice = replace(answered[0].choice, best=best, rows=(best,))
+        return render(answer.document(replace(answered[0], prior=asked, choice=choice)))
+
+    words = "too few responses for a p99: that of 600 ms is not shown"
+    assert words in " ".join(carried(0.95, 0.6).split())
+    assert words in " ".join(carried(0.5, 0.6, rate=40.0).split())
+    assert words not in " ".join(carried(0.99, 0.6).split())
+    assert words not in " ".join(carried(0.5, None).split())
 
 
 @pytest.mark.server

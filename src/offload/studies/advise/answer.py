@@ -50,7 +50,8 @@ GARBAGE = 1.1  # factor of the memory from which the effect of a garbage collect
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
 LEAST_ROUNDS = 3  # that show an interval: Student's t of two rounds is 12.7, of three 4.3
 REACHED = 0.85  # of what the users allow, from which the users are the limit
-P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
+P99 = 0.99
+P_NAMES = {P99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
 
 @dataclass(frozen=True)
@@ -308,8 +309,17 @@ def _carries(answer: Answer) -> Iterator[str]:
         yield f"{question.users} users who wait for each response see {response_s} on average."
     if question.rate is not None:
         yield from _on_required_rate(answer, question.rate)
+    limit_s = question.p99_s
+    if limit_s is not None and answer.choice.missed != "p99" and not _shows_p99(answer):
+        yield f"There are too few responses for a p99: that of {seconds(limit_s)} is not shown."
     if answer.choice.missed in ("p99", "memory", "connections"):
         yield f"No measured set-up meets the required {answer.choice.missed}: this one is the best."
+
+
+def _shows_p99(answer: Answer) -> bool:
+    """Whether the 99th percentile of the chosen set-up was measured, not only a lower one."""
+    known = answer.best.p99 if answer.question.rate is None else answer.required
+    return known is not None and known.quantile >= P99
 
 
 def _latency(found: Latency) -> str:
