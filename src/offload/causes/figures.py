@@ -43,6 +43,7 @@ class Signs:
     wait_share: float | None = None
     concurrency: float | None = None
     stretch: float | None = None
+    worker_pss_mib: float | None = None
     worker_private_mib: float | None = None
 
 
@@ -71,6 +72,7 @@ def signs(record: Record) -> Signs | None:
         wait_share=_wait_share(record),
         concurrency=_concurrency(record),
         stretch=_stretch(record),
+        worker_pss_mib=found.memory.pss_mib,
         worker_private_mib=found.memory.private_mib,
     )
 

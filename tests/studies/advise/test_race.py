@@ -1,11 +1,20 @@
-"""Random arrivals of the race: short loads together must be like a long one."""
+"""The loads of the race: random arrivals, and which set-ups are loaded at the required rate."""
 
+from __future__ import annotations
+
+import math
 import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from offload.loads import Arrivals
-from offload.studies.advise.race import LOAD_S, WARM_S, typical_seeds
+from offload.studies.advise.choice import Choice
+from offload.studies.advise.evidence import THREADS, Evidence, Question, Setup
+from offload.studies.advise.race import LOAD_S, WARM_S, Race, typical_seeds
+from offload.suites import Case
 
 CAPACITY, RATE = 385.0, 308.0
 
@@ -40,3 +49,27 @@ def test_each_load_has_a_seed_of_its_own_at_any_rate(rate: float) -> None:
     seeds = typical_seeds(loads, 1.25 * rate, 5)
     assert len(seeds) == 5
     assert len(set(seeds[1:])) == 4
+
+
+class Chosen(Race):
+    """A race whose loads at the required rate make another set-up the choice, once for each."""
+
+    def choice(self) -> Choice | None:
+        number = min(len(self.loaded), len(self.chosen) - 1)
+        best = Evidence(self.chosen[number], {1: 150.0})
+        return Choice(best, None, {}, None, (best,))
+
+    def load(self, setups: Sequence[Setup], *_: Any) -> None:
+        self.loaded += setups
+
+
+@pytest.mark.parametrize(("left_s", "loads"), [(math.inf, 2), (5.0, 1)])
+def test_what_the_load_at_the_required_rate_makes_the_choice_is_loaded_too(
+    left_s: float, loads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setups = [Setup("threads", THREADS, 9, 2), Setup("threads", THREADS, 2, 8)]
+    race = Chosen(Question(rate=100.0), Case("threads", "noop_sync"), tmp_path, print, 0.0)
+    race.chosen, race.loaded = setups, []  # type: ignore[attr-defined]
+    monkeypatch.setattr(Race, "_left_s", left_s)
+    race._measure_required_rate(None)
+    assert race.loaded == setups[:loads]

@@ -79,6 +79,14 @@ def test_a_set_up_works_while_few_of_its_requests_fail(failed: int, problem: str
     assert never.problem == "answered 500"
 
 
+def test_requests_that_are_unfinished_at_the_end_of_a_window_have_not_failed() -> None:
+    case = case_of(RACED, CASE, 8)
+    record = new_record(case, "run", kind=WINDOW, case_index=0, round=1, rate=100.0)
+    one = replace(record, result=replace(record.result, failed={"unfinished": 1}, completed=200))
+    [found] = evidence([case], [one], costs=None)
+    assert (found.problem, found.failed) == (None, 0.0)
+
+
 def test_a_set_up_of_which_more_requests_fail_than_of_another_one_fails() -> None:
     cases = [case_of(each, CASE, 8) for each in (RACED, replace(RACED, workers=4))]
     records = [

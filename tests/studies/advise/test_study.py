@@ -266,6 +266,22 @@ def test_a_required_p99_that_too_few_responses_show_is_not_called_met(answered: 
 
 
 @pytest.mark.server
+def test_the_rate_at_which_a_required_p99_is_kept_is_told_first(answered: Answered) -> None:
+    def carried(**required: float) -> str:
+        found = (Latency(40.0, 0.99, 0.04, 0.04, 0.04), Latency(60.0, 0.99, 0.09, 0.09, 0.09))
+        best = replace(answered[0].best, latencies=found)
+        asked = replace(answered[0].prior, question=Question(**required))  # type: ignore[arg-type]
+        choice = replace(answered[0].choice, best=best, rows=(best,))
+        told = answer.document(replace(answered[0], prior=asked, choice=choice)).headline
+        return " ".join(told.split())
+
+    assert "at 40.00/s p99 is 40 ms; at 60.00/s p99 is 90 ms" in carried(p99_s=0.06)
+    assert "; at 60.00/s p99 is 90 ms" in carried(p99_s=0.1)
+    assert "40.00/s" not in carried(p99_s=0.1)
+    assert "40.00/s" not in carried(p99_s=0.03)
+
+
+@pytest.mark.server
 def test_two_rounds_show_their_number_and_no_interval(answered: Answered) -> None:
     def table(rates: dict[int, float]) -> str:
         best = replace(answered[0].best, rates=rates)

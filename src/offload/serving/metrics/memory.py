@@ -66,7 +66,7 @@ def _note(phase: str, info: dict[str, Any]) -> None:
         # Otherwise the number of younger collections has just exceeded its threshold.
         _is_called = info["generation"] == FULL and gc.get_count()[2] <= gc.get_threshold()[2]
         if _is_called:
-            _note_caller(sys._getframe(1))
+            _note_caller(sys._getframe().f_back)
         _cpu_s = thread_time()
         return
     took_s = thread_time() - _cpu_s

@@ -295,10 +295,10 @@ def _carries(answer: Answer) -> Iterator[str]:
     users = f" with {best.users} users" if question.users is not None else ""
     at_least = "at least" if best.setup.kind == LOOPS and best.users == MOST_USERS else "up to"
     words = [f"{at_least} {number(capacity)}/s{users}"]
-    if (found := best.p99) is not None:
+    for found in _told_latencies(best, question):
         words.append(f"at {number(found.rate)}/s {_latency(found)}")
-        if answer.keep_alive is not None and _is_slower_on_kept_connections(answer):
-            words[-1] += f", and {seconds(answer.keep_alive.latency.value)} on kept connections"
+    if answer.keep_alive is not None and _is_slower_on_kept_connections(answer):
+        words[-1] += f", and {seconds(answer.keep_alive.latency.value)} on kept connections"
     if best.memory_mib is not None:
         words.append(_memory(best, answer.prior))
     if best.cpu_ms is not None:
@@ -314,6 +314,16 @@ def _carries(answer: Answer) -> Iterator[str]:
         yield f"There are too few responses for a p99: that of {seconds(limit_s)} is not shown."
     if answer.choice.missed in ("p99", "memory", "connections"):
         yield f"No measured set-up meets the required {answer.choice.missed}: this one is the best."
+
+
+def _told_latencies(best: Evidence, question: Question) -> list[Latency]:
+    """Return the response times at the highest rate, and before it those that are as required."""
+    if not best.latencies:
+        return []
+    limit_s, last = question.p99_s, best.latencies[-1]
+    if limit_s is None or question.rate is not None or last.value <= limit_s:
+        return [last]
+    return [*[each for each in best.latencies if each.value <= limit_s][-1:], last]
 
 
 def _shows_p99(answer: Answer) -> bool:

@@ -32,6 +32,7 @@ ALONE = 0  # the round in which one process of one server is measured, for its c
 SWITCHES = 1  # the block in which a set-up is measured with and without switches
 PROMISING = 1.5  # ratio of the rates in each of two rounds, from which a third one starts anyway
 ERRORS = "5xx"  # responses with such a status, as load tools count them
+UNFINISHED = "unfinished"
 BEYOND = 10  # responses that a percentile needs beyond it
 QUANTILES = (0.99, 0.95, 0.9, 0.5)
 Z_95 = 1.96  # standard deviations of a normal 95 % interval
@@ -340,6 +341,7 @@ def _evidence(setup: Setup, records: Sequence[Record]) -> Evidence:
     counts = Counter[str]()
     for each in works:
         counts.update({kind: count for kind, count in each.result.failed.items() if count})
+    del counts[UNFINISHED]  # they are no failures, unless the load stops because of them
     requests = counts.total() + sum(each.result.completed or 0 for each in works)
     failed_share = counts.total() / max(1, requests)
     others_share = (counts.total() - counts[ERRORS]) / max(1, requests)
