@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from offload.causes import who
@@ -12,7 +13,15 @@ from offload.causes.gains import Switch
 from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine
-from offload.engine.hot_lines import BLOCKS, COMPUTES, HOLDS, OWN_THREAD
+from offload.engine.hot_lines import (
+    ASYNCIO_TASK,
+    BLOCKS,
+    COMPUTES,
+    HOLDS,
+    OWN_THREAD,
+    OWN_WORK,
+    THREAD_POOL,
+)
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
@@ -29,7 +38,8 @@ SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows withou
 SATURATED_ON_ONE_CORE = 0.8  # the same for the GIL of a process that uses one of several cores
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
-OWN_GIL = 1 / 3  # share of the time in which own threads hold the GIL, and use a core when idle
+OWN_GIL = 1 / 3  # share of the time in which own threads hold the GIL
+OWN_IDLE = 0.25  # cores that a process uses without requests
 OWN_FULL = 0.75  # utilisation of the GIL then: such threads also hold it for long at a time
 OWN_STALLS = 0.1  # share of the time in which they hold the GIL, if the event loop is late for long
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
@@ -252,16 +262,18 @@ def find_background_gil(of: Figures) -> Cause | None:
 
     Either they also use a core without requests, so that requests do not give them their work; or
     they hold it for so long at a time that the event loop stalls. In the first case they may take
-    and release it all the time, such as those that poll, so that they are seen to compute.
+    and release it all the time, such as those that poll, so that they are seen to compute, and
+    threads of pools and asyncio tasks count, too.
     """
     idle = median([record.baseline.idle_cores for record in of.records]) or 0.0
-    runs_idle = idle / of.processes >= OWN_GIL and (of.signs.gil_utilisation or 0.0) >= OWN_FULL
-    doing = (HOLDS, COMPUTES) if runs_idle else (HOLDS,)
-    own = [line for line in of.background if line.doing in doing]
+    runs_idle = idle / of.processes >= OWN_IDLE and (of.signs.gil_utilisation or 0.0) >= OWN_FULL
+    doing = (HOLDS, COMPUTES, BLOCKS) if runs_idle else (HOLDS,)
+    contexts = OWN_WORK if runs_idle else (OWN_THREAD,)
+    own = [line for line in of.background if line.doing in doing and line.context in contexts]
     share = math.fsum(line.share for line in own)
     if of.gil_enabled is False or of.signs.gil_utilisation is None or share < OWN_STALLS:
         return None
-    if _held_by_requests(of) > share:
+    if _held_by_requests(of, contexts) > share:
         return None
     is_busy = runs_idle and share >= OWN_GIL
     is_stalling = _find_long_lag_s(of, share) is not None and _blocking_line(of) is None
@@ -271,11 +283,11 @@ def find_background_gil(of: Figures) -> Cause | None:
     return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), least, line=own[0])
 
 
-def _held_by_requests(of: Figures) -> float:
-    """Return the largest share of the time in which one line of requests holds the GIL."""
+def _held_by_requests(of: Figures, contexts: Collection[str]) -> float:
+    """Return the largest share of the time in which one line of other contexts holds the GIL."""
     lines = [line for record in of.records if record.who for line in record.who.lines]
     lines += [] if of.hottest is None else [of.hottest]
-    held = (each.share for each in lines if each.doing == HOLDS and each.context != OWN_THREAD)
+    held = (each.share for each in lines if each.doing == HOLDS and each.context not in contexts)
     return max(held, default=0.0)
 
 
@@ -485,6 +497,9 @@ def _describe_gil_saturated(cause: Cause, _: int) -> str:
 
 def _describe_background_gil(cause: Cause, _: int) -> str:
     line = "" if cause.line is None else who.place(replace(cause.line, context=None))
+    if cause.line is not None and cause.line.context in (THREAD_POOL, ASYNCIO_TASK):
+        takes = f"takes the GIL for {percent(cause.value or 0)} of the time, mostly in {line}"
+        return f"work that goes on without requests, too, {takes}, and requests wait for it"
     polls = cause.line is not None and cause.line.doing == COMPUTES
     does = "take the GIL again and again, also without requests," if polls else "hold the GIL"
     return (

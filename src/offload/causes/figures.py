@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from offload.causes import ceiling
 from offload.causes.ceiling import Ceiling
 from offload.engine.application import Collector, HotLine, Malloc, Route, Steps
-from offload.engine.hot_lines import AWAITS, OWN_THREAD, RETRIES, WAITS
+from offload.engine.hot_lines import AWAITS, OWN_THREAD, OWN_WORK, RETRIES, WAITS
 from offload.engine.record import Record
 
 Part = TypeVar("Part", Collector, Malloc)
@@ -227,7 +227,7 @@ def figures(records: Sequence[Record]) -> Figures | None:
         has_loop=last.application.has_loop,
         cores=cores if isinstance(cores, int) else None,
         hottest=next((line for line in lines if line.context != OWN_THREAD), None),
-        background=[line for line in lines if line.context == OWN_THREAD],
+        background=[line for line in lines if line.context in OWN_WORK],
         ceiling=ceiling.find(known),
         records=known,
         collector=_medians(Collector, [r.application.memory.collector for r in known]),

@@ -133,10 +133,11 @@ LOOPS = (  # the function of a file that runs an event loop in its thread
     ("/trio/_core/_run.py", ""),
 )
 FORKED = (("/multiprocessing/process.py", "_bootstrap"),)  # the first function of a child
-THREAD_POOL = "thread pool"
+THREAD_POOL, ASYNCIO_TASK = "thread pool", "asyncio task"
 BACK_OFF = re.compile(r"retr(?:y|ies)|tenacity|back_?off")  # files that sleep before a retry
 OTHER_BACK_OFF = (("/botocore/endpoint.py", "_needs_retry"),)
 OWN_THREAD = "thread"  # that the application started
+OWN_WORK = (OWN_THREAD, THREAD_POOL, ASYNCIO_TASK)  # what may go on without requests
 # The function of a file, and what the user's function is that it calls. The first that fits counts.
 CONTEXTS = (
     ("/offload/tasks/__init__.py", "", "task"),
@@ -166,8 +167,8 @@ CONTEXTS = (
     ("/aiohttp/web", "", "route"),
     ("/anyio/_backends/", "run", THREAD_POOL),
     ("/concurrent/futures/thread.py", "", THREAD_POOL),
-    ("/asyncio/events.py", "_run", "asyncio task"),
-    ("/asyncio/runners.py", "run", "asyncio task"),
+    ("/asyncio/events.py", "_run", ASYNCIO_TASK),
+    ("/asyncio/runners.py", "run", ASYNCIO_TASK),
     ("/multiprocessing/process.py", "", "process"),
     ("/threading.py", "", OWN_THREAD),
     ("/uvicorn/", "", "application"),

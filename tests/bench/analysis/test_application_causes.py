@@ -224,6 +224,17 @@ def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
         "threads that the application started itself hold the GIL for 34 % of the time, mostly in "
         "compute (board.py:63), and requests wait for it"
     )
+    for context, doing in (
+        ("thread pool", "holds the GIL"),
+        ("asyncio task", "blocks the loop"),
+    ):
+        works = replace(own, context=context, doing=doing, share=0.34)
+        [cause] = found(full, background=[works], **busy)
+        assert diagnosis.clause(cause, 25).startswith(
+            "work that goes on without requests, too, takes the GIL for 34 % of the time, mostly in"
+        )
+        of_requests = found(full, background=[works], **(busy | {"records": idle(0.2)}))
+        assert BACKGROUND_GIL not in [cause.kind for cause in of_requests]
     polls = replace(own, doing="computes without the GIL", share=0.34)
     [cause] = found(full, background=[polls], **busy)
     assert "take the GIL again and again, also without requests, for 34 %" in diagnosis.clause(
