@@ -30,6 +30,7 @@ STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
 SEVERAL_STUCK = 0.25  # the same, of the own threads of an application, or if no request fails
 QUEUED = 1.25  # calls in a queue for each request inside, if most of them wait for it
 AWAITED = 0.5  # threads that wait for calls in a queue, for each request inside
+MOST_USERS, IDLE = 0.75, 0.5  # share of the users, and cores of a process that mostly waits
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
 LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
@@ -115,6 +116,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
             inside = _count_inside(of)
             is_waited_for = 0 < pool.queued <= QUEUED * inside or pool.awaited > AWAITED * inside
             is_waited_for = is_waited_for or _was_waited_for(pool, record, inside)
+            is_waited_for = is_waited_for or (pool.queued > 0 and _wait_inside(of, record))
             is_orphaned = (is_waited_for or pool.cancelled > 0) and pool.orphaned >= several
             is_free = wait < max(1.0, STUCK * pool.stuck)  # of slots that requests keep
             is_stuck = is_free and (is_full or has_outlived or is_orphaned)
@@ -133,6 +135,13 @@ def _was_waited_for(pool: StalledPool, record: Record, inside: float) -> bool:
         and 1 <= (each.waiting or 0.0) <= QUEUED * inside
         for each in record.application.threads.pools
     )
+
+
+def _wait_inside(of: Figures, record: Record) -> bool:
+    """Whether most users have a request on the event loop that waits: for which call is unseen."""
+    users = record.case.users / of.processes
+    is_idle = of.has_loop and (of.busy_each or 0.0) < IDLE
+    return is_idle and _count_inside(of) >= MOST_USERS * users
 
 
 def load_fails(record: Record) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis, execution
+from offload.causes.calls import DEBUG_TOOLS
 from offload.causes.ceiling import USERS, Ceiling
 from offload.causes.diagnosis import NOTHING, UNEXPLAINED
 from offload.causes.execution import (
@@ -66,6 +67,7 @@ FACTS = {
     CLIENT_PORTS: ClientPorts(28_232, 28_100),
     FORK_WITH_THREADS: LostThreads((LostThread("refresh", "shop.py", 12),)),
     REQUESTS_FAIL: FailedRequests(2, 40, None),
+    DEBUG_TOOLS: ("tracemalloc",),
     CPU_QUOTA: Throttling(1.0, 102, 86, 9.5),
     UNEVEN_PROCESSES: Uneven("uvicorn_workers", (ProcessShare(9, 2), ProcessShare(0, 0)), (), True),
 }
