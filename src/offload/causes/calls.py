@@ -316,7 +316,7 @@ def _describe_debug_tools(cause: Cause, _: int) -> str:
     assert isinstance(cause.facts, tuple)
     names = " and ".join(map(escaped, cause.facts))
     verb = "is" if len(cause.facts) == 1 else "are"
-    return f"{names} {verb} switched on, which costs much of the CPU time of each request"
+    return f"{names} {verb} switched on, which may cost much of the CPU time of each request"
 
 
 RULES = (
@@ -324,7 +324,7 @@ RULES = (
         DEBUG_TOOLS,
         find_debug_tools,
         _describe_debug_tools,
-        "switch that off where users are served; repeat this without it",
+        "switch off what only developers need, and measure again",
         is_symptom_of=execution.STOPPED,
     ),
     Rule(

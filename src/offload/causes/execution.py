@@ -40,6 +40,7 @@ GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchint
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
 OWN_GIL = 1 / 3  # share of the time in which own threads hold the GIL
 OWN_IDLE = 0.25  # cores that a process uses without requests
+MOST_OF_IDLE = 1.5  # times as much under load: both are known to a tenth of a core at best
 OWN_FULL = 0.75  # utilisation of the GIL then: such threads also hold it for long at a time
 OWN_STALLS = 0.1  # share of the time in which they hold the GIL, if the event loop is late for long
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
@@ -132,7 +133,7 @@ def find_loop_blocked(of: Figures) -> Cause | None:
 
 
 def find_loop_stalls(of: Figures) -> Cause | None:
-    """The loop is blocked now and then for long: the rate hardly suffers, but response times do.
+    """The loop is blocked for long, now and then or by a task for most of the time.
 
     A line of the user that occupies the loop must be seen. If it is of a request, one request must
     have blocked the loop for long, or several at once for half of that, and the loop must usually
@@ -235,7 +236,8 @@ def find_gil_saturated(of: Figures) -> Cause | None:
     GIL_SEEN_S is enough if the sampled stacks show a line of the user that holds it.
     It may be held for a little less of the time if the process uses just one of several cores: then
     a thread waits for it while another is in a short system call. If the sampler had no free core,
-    this alone decides. Short requests also saturate the GIL, but only at a high rate.
+    the use of one core alone decides. Short requests also saturate the GIL, but only at a high
+    rate.
     """
     line = of.hottest
     is_seen = line is not None and line.doing == HOLDS and line.share >= GIL_SEEN
@@ -262,14 +264,16 @@ def find_background_gil(of: Figures) -> Cause | None:
 
     Either they also use a core without requests, so that requests do not give them their work; or
     they hold it for so long at a time that the event loop stalls. In the first case they may take
-    and release it all the time, such as those that poll, so that they are seen to compute, and
-    threads of pools and asyncio tasks count, too.
+    and release it all the time, such as those that poll, so that they are seen to compute. Threads
+    of pools and asyncio tasks count, too, if they do no more than is done without requests.
     """
-    idle = median([record.baseline.idle_cores for record in of.records]) or 0.0
-    runs_idle = idle / of.processes >= OWN_IDLE and (of.signs.gil_utilisation or 0.0) >= OWN_FULL
+    idle = (median([record.baseline.idle_cores for record in of.records]) or 0.0) / of.processes
+    runs_idle = idle >= OWN_IDLE and (of.signs.gil_utilisation or 0.0) >= OWN_FULL
     doing = (HOLDS, COMPUTES, BLOCKS) if runs_idle else (HOLDS,)
-    contexts = OWN_WORK if runs_idle else (OWN_THREAD,)
-    own = [line for line in of.background if line.doing in doing and line.context in contexts]
+    busy = [line for line in of.background if line.doing in doing]
+    whole = math.fsum(line.share for line in busy)
+    contexts = OWN_WORK if runs_idle and whole <= MOST_OF_IDLE * idle else (OWN_THREAD,)
+    own = [line for line in busy if line.context in contexts]
     share = math.fsum(line.share for line in own)
     if of.gil_enabled is False or of.signs.gil_utilisation is None or share < OWN_STALLS:
         return None
@@ -366,7 +370,7 @@ def find_cost_grows(of: Figures) -> Cause | None:
     loaded = [r.application.routes[0] for r in of.records if r.application.routes]
     if _is_faster_later(of):
         return None  # the machine, or another thread, made the load slower
-    users = of.records[-1].case.users / of.processes if of.records else 0.0
+    users = of.records[-1].case.users if of.records else 0
     growth = [r.cpu_growth if (r.requests or 0) >= SETTLED * users else None for r in loaded]
     known = [each for each in growth if each is not None]
     if not known or len(known) < len(growth) or statistics.median(known) < GROWN:
@@ -469,7 +473,7 @@ def _describe_loop_blocked(cause: Cause, _: int) -> str:
 def _describe_loop_stalls(cause: Cause, _: int) -> str:
     late = f"for 1 % of the time it is {seconds(cause.value or 0.0)} late or more"
     by = "" if cause.line is None else f", mostly in {who.place(cause.line)}"
-    return f"the event loop is blocked now and then: {late}{by}, and all requests wait meanwhile"
+    return f"the event loop is blocked for long: {late}{by}, and all requests wait meanwhile"
 
 
 def _describe_thread_limit(cause: Cause, users: int) -> str:

@@ -324,16 +324,19 @@ def find_lines(
 
 
 def backs_off(file: str, function: str = "") -> bool:
-    """Whether a function of a library that sleeps does so before it tries a call again."""
-    name = file.rpartition("-packages/")[2]
-    return BACK_OFF.search(name) is not None or _fits(OTHER_BACK_OFF, f"/{name}", function)
+    """Whether a function of a library that sleeps does so before it tries a call again.
+
+    `file` is relative to the folder of its package.
+    """
+    return BACK_OFF.search(file) is not None or _fits(OTHER_BACK_OFF, f"/{file}", function)
 
 
 def _retries(frames: Sequence[Frame]) -> bool:
     """Whether a library sleeps before it tries a call again, or the user's own code."""
     inner = frames[-1]
     if not is_users(inner.file):
-        return backs_off(inner.file, inner.function)
+        _, packages, name = inner.file.rpartition("-packages/")
+        return bool(packages) and backs_off(name, inner.function)
     return sleeps_before_retry([(f.file, f.line) for f in frames if is_users(f.file)])
 
 

@@ -283,7 +283,7 @@ RunServerPython = Annotated[str, option("python", "interpreter of the server: a 
 
 # run_upstream
 RunUpstreamLatency = Annotated[float, option("latency", "seconds before each response; default: "
-    "0", parse=seconds(0.0))]
+    "0", parse=number(0.0, 60.0))]
 RunUpstreamPort = Annotated[int | None, option("port", "HTTP port on 127.0.0.1; default: 8081, or "
     "a free port if that is in use", parse=count(1, 65535))]
 

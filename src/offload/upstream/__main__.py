@@ -26,10 +26,11 @@ DEFAULTS = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve with the options in JSON; return the exit code. Errors are a line on stderr.
+    """Serve with the options of `run_upstream` or `hold()`, in JSON; return the exit code.
 
-    `latency_s` is the delay of each page, `port` and `https_port` are replaced by free ones if they
-    are busy, and with `held` it ends with the process that started it.
+    A UserError is a line on stderr. `latency_s` is the delay of each page, `port` and `https_port`
+    are replaced by free ones if they are busy, and with `held` it ends with the process that
+    started it.
     """
     options = {**DEFAULTS, **json.loads(arguments[0] if arguments else "{}")}
     is_held = options["held"]

@@ -235,6 +235,8 @@ def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
         assert diagnosis.clause(cause, 25).startswith(
             "work that goes on without requests, too, takes the GIL for 34 % of the time, mostly in"
         )
+        more = found(full, background=[works, replace(works, line=9, share=1.1)], **busy)
+        assert BACKGROUND_GIL not in [cause.kind for cause in more]  # also that of requests
         of_requests = found(full, background=[works], **(busy | {"records": idle(0.2)}))
         assert BACKGROUND_GIL not in [cause.kind for cause in of_requests]
     polls = replace(own, doing="computes without the GIL", share=0.34)
@@ -365,7 +367,14 @@ def test_a_request_that_costs_more_in_every_window_grows() -> None:
     [grown] = windows(2.0)
     [route] = grown.application.routes
     few = replace(grown.application, routes=(replace(route, requests=74),))
-    assert kinds(records=[replace(grown, application=few)], cores_used=0.6) == [NOTHING]
+    for processes in (1, 2):
+        causes = kinds(
+            records=[replace(grown, application=few)],
+            cores_used=0.6 * processes,
+            busy_cores=0.6 * processes,
+            processes=processes,
+        )
+        assert COST_GROWS not in causes
     alone_s = IDLE.alone_s or 0.0
     for after, cpu, expected in (  # the machine was slower, unless a request mostly waits
         (0.8, 0.6, NOTHING),

@@ -234,7 +234,7 @@ def test_tools_of_developers_are_a_cause_in_a_busy_process() -> None:
 
     [cause] = tools("tracemalloc", "asyncio's debug mode")
     assert diagnosis.sentence(cause, 25).startswith(
-        "Tracemalloc and asyncio's debug mode are switched on, which costs much of the CPU time"
+        "Tracemalloc and asyncio's debug mode are switched on, which may cost much of the CPU time"
     )
     assert tools() == []
     assert tools("tracemalloc", cores_used=0.1) == []

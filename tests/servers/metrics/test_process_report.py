@@ -46,8 +46,6 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # glibc opens libgcc t
 # A process that answers requests for its report until its stdin is closed.
 WITH_REPORT = """
 import sys
-import threading
-import tracemalloc
 from offload.serving.metrics import process_report
 process_report.start("wsgi")
 print(flush=True)
@@ -116,5 +114,5 @@ def test_what_developers_switch_on_is_reported(monkeypatch: pytest.MonkeyPatch) 
         threading.setprofile(None)
         tracemalloc.stop()
         loop.close()
-    own = ["tracemalloc", "a profiler (sys.setprofile)", "asyncio's debug mode"]
+    own = ["tracemalloc", "a profiler (threading.setprofile)", "asyncio's debug mode"]
     assert [name for name in found if name not in before] == own

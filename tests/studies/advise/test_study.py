@@ -251,29 +251,33 @@ def test_a_requirement_that_is_missed_is_an_error_after_the_answer(
 
 @pytest.mark.server
 def test_a_required_p99_that_too_few_responses_show_is_not_called_met(answered: Answered) -> None:
-    def carried(quantile: float, p99_s: float | None, rate: float | None = None) -> str:
+    def carried(
+        quantile: float, p99_s: float | None, rate: float | None = None, missed: str | None = None
+    ) -> str:
         found = Latency(40.0, quantile, 0.2, 0.19, 0.21)
         best = replace(answered[0].best, latencies=(found,))
-        asked = replace(answered[0].prior, question=Question(rate=rate, p99_s=p99_s))
-        choice = replace(answered[0].choice, best=best, rows=(best,))
-        return render(answer.document(replace(answered[0], prior=asked, choice=choice)))
+        prior = replace(answered[0].prior, question=Question(rate=rate, p99_s=p99_s))
+        choice = replace(answered[0].choice, best=best, rows=(best,), missed=missed)
+        return render(answer.document(replace(answered[0], prior=prior, choice=choice)))
 
     words = "too few responses for a p99: that of 600 ms is not shown"
     assert words in " ".join(carried(0.95, 0.6).split())
     assert words in " ".join(carried(0.5, 0.6, rate=40.0).split())
     assert words not in " ".join(carried(0.99, 0.6).split())
     assert words not in " ".join(carried(0.5, None).split())
+    assert words not in " ".join(carried(0.5, 0.6, rate=40.0, missed="rate").split())
+    assert words not in " ".join(carried(0.5, 0.6, rate=50.0).split())  # it was not loaded
 
 
 @pytest.mark.server
-def test_the_rate_at_which_a_required_p99_is_kept_is_told_first(answered: Answered) -> None:
+def test_the_rate_at_which_a_required_p99_is_kept_is_reported_first(answered: Answered) -> None:
     def carried(**required: float) -> str:
         found = (Latency(40.0, 0.99, 0.04, 0.04, 0.04), Latency(60.0, 0.99, 0.09, 0.09, 0.09))
         best = replace(answered[0].best, latencies=found)
-        asked = replace(answered[0].prior, question=Question(**required))  # type: ignore[arg-type]
+        prior = replace(answered[0].prior, question=Question(**required))  # type: ignore[arg-type]
         choice = replace(answered[0].choice, best=best, rows=(best,))
-        told = answer.document(replace(answered[0], prior=asked, choice=choice)).headline
-        return " ".join(told.split())
+        headline = answer.document(replace(answered[0], prior=prior, choice=choice)).headline
+        return " ".join(headline.split())
 
     assert "at 40.00/s p99 is 40 ms; at 60.00/s p99 is 90 ms" in carried(p99_s=0.06)
     assert "; at 60.00/s p99 is 90 ms" in carried(p99_s=0.1)

@@ -84,6 +84,7 @@ def _note(phase: str, info: dict[str, Any]) -> None:
 def _note_caller(frame: FrameType | None) -> None:
     """Note the innermost line of the user in a stack, which has called gc.collect()."""
     global _caller
+    _caller = None
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is not None:

@@ -212,14 +212,17 @@ def count_layers(application: Any) -> int:
 
 
 def list_debug_tools() -> list[str]:
-    """Return what is switched on in this process that costs much of each request's CPU time."""
-    monitoring = getattr(sys, "monitoring", None)  # from Python 3.12 on
-    tools = [monitoring.get_tool(number) for number in range(6)] if monitoring else []
+    """Return the tools of developers that are switched on in this process."""
+    monitoring: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
+    used = []
+    for number in range(6) if monitoring is not None else ():
+        if (name := monitoring.get_tool(number)) and monitoring.get_events(number):
+            used.append(name)
     states = {
         "tracemalloc": _tracemalloc.is_tracing(),
-        "a tracer of each line (sys.settrace)": threading.gettrace() is not None,
-        "a profiler (sys.setprofile)": threading.getprofile() is not None,
-        **{f"{name} (sys.monitoring)": True for name in tools if name is not None},
+        "a tracer (threading.settrace)": threading.gettrace() is not None,
+        "a profiler (threading.setprofile)": threading.getprofile() is not None,
+        **{f"{name} (sys.monitoring)": True for name in used},
         "asyncio's debug mode": any(loop.get_debug() for loop in stalls.loops()),
     }
     return [name for name, is_on in states.items() if is_on]

@@ -295,7 +295,7 @@ def _carries(answer: Answer) -> Iterator[str]:
     users = f" with {best.users} users" if question.users is not None else ""
     at_least = "at least" if best.setup.kind == LOOPS and best.users == MOST_USERS else "up to"
     words = [f"{at_least} {number(capacity)}/s{users}"]
-    for found in _told_latencies(best, question):
+    for found in _reported_latencies(best, question):
         words.append(f"at {number(found.rate)}/s {_latency(found)}")
     if answer.keep_alive is not None and _is_slower_on_kept_connections(answer):
         words[-1] += f", and {seconds(answer.keep_alive.latency.value)} on kept connections"
@@ -310,14 +310,17 @@ def _carries(answer: Answer) -> Iterator[str]:
     if question.rate is not None:
         yield from _on_required_rate(answer, question.rate)
     limit_s = question.p99_s
-    if limit_s is not None and answer.choice.missed != "p99" and not _shows_p99(answer):
+    if limit_s is not None and answer.choice.missed not in ("p99", "rate") and _lacks_p99(answer):
         yield f"There are too few responses for a p99: that of {seconds(limit_s)} is not shown."
     if answer.choice.missed in ("p99", "memory", "connections"):
         yield f"No measured set-up meets the required {answer.choice.missed}: this one is the best."
 
 
-def _told_latencies(best: Evidence, question: Question) -> list[Latency]:
-    """Return the response times at the highest rate, and before it those that are as required."""
+def _reported_latencies(best: Evidence, question: Question) -> list[Latency]:
+    """Return the response times at the highest rate, after those that keep a p99 which it misses.
+
+    The latter are those at the highest rate that keeps it.
+    """
     if not best.latencies:
         return []
     limit_s, last = question.p99_s, best.latencies[-1]
@@ -326,10 +329,10 @@ def _told_latencies(best: Evidence, question: Question) -> list[Latency]:
     return [*[each for each in best.latencies if each.value <= limit_s][-1:], last]
 
 
-def _shows_p99(answer: Answer) -> bool:
-    """Whether the 99th percentile of the chosen set-up was measured, not only a lower one."""
+def _lacks_p99(answer: Answer) -> bool:
+    """Whether only a lower percentile of the chosen set-up was measured."""
     known = answer.best.p99 if answer.question.rate is None else answer.required
-    return known is not None and known.quantile >= P99
+    return known is not None and known.quantile < P99
 
 
 def _latency(found: Latency) -> str:

@@ -32,9 +32,9 @@ BESIDE = {LOOP: "Event loops", THREADS: "Several threads", PROCESSES: "Several p
 class Function:
     """A function, and what its calls cost without a server.
 
-    `who` are its lines in a server, and `sampled` is the name of that set-up.
-    `gain` is that of set-ups in which a call has no threads of its own; None if it has none anyway,
-    or if that was not measured.
+    `who` are its lines in the set-up in which it was sampled, whose name is `sampled`. `gain` is
+    that of set-ups in which a call has no threads of its own; None if it has none anyway, or if
+    that was not measured.
     """
 
     probe: Probe

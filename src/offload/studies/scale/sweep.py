@@ -71,7 +71,7 @@ class Sweep(Rates[int]):
 
 @dataclass(frozen=True)
 class Grid(Rates[Size]):
-    """The rates of one case by its processes and the workers of each."""
+    """The rates of one case by its processes, then by the workers of each."""
 
 
 def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
