@@ -33,6 +33,7 @@ from typing import Any
 from offload import command_line, files
 from offload.engine.plan import Fixed, Plan, Sequential, StoppingRule
 from offload.engine.record import (
+    SCHEMA,
     TEST,
     WINDOW,
     Record,
@@ -51,6 +52,7 @@ COMPRESSED = f"{FILE}.gz"
 QUESTION = "question.json"  # what a study asked and found besides the records
 MOST_LISTED = 3  # line numbers in a warning
 MOST_NAMED = 5  # runs in an error
+SCHEMA_OF_LINE = re.compile(rb'\{"schema": (\d{1,4})[,}]')
 LASTING = "load_tests"  # the run to which all single load tests are appended
 
 
@@ -71,9 +73,22 @@ def new_run(name: str) -> Path:
 
 
 def lasting_run(name: str = LASTING) -> Path:
-    """Return the folder of a run that is continued each time; create it if needed."""
+    """Return the folder of a run that is continued each time; create it if needed.
+
+    Records that another version wrote are kept beside it, under another name.
+    """
     folder = RESULTS / name
     _make_folder(folder)
+    path = folder / FILE
+    try:
+        with path.open("rb") as file:
+            found = SCHEMA_OF_LINE.match(file.readline(100))
+        if found is not None and int(found[1]) != SCHEMA:
+            path.rename(folder / f"records-schema-{int(found[1])}.jsonl")
+    except FileNotFoundError:  # its first load test
+        pass
+    except OSError as error:
+        raise _unusable(path, error) from error
     return folder
 
 

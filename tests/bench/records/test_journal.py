@@ -159,3 +159,17 @@ def test_a_results_folder_that_is_a_file_is_one_line(
     monkeypatch.setattr(journal, "RESULTS", tmp_path / "file")
     with pytest.raises(StorageError, match="Not a directory"):
         journal.new_run("x")
+
+
+def test_a_run_that_is_continued_keeps_the_records_of_another_version_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "RESULTS", tmp_path)
+    folder = journal.lasting_run()
+    old = '{"schema": 3, "trial": {}}\n'
+    (folder / journal.FILE).write_text(old)
+    assert journal.lasting_run() == folder
+    assert not (folder / journal.FILE).exists()
+    assert (folder / "records-schema-3.jsonl").read_text() == old
+    journal.append(folder, RECORD)
+    assert len(journal.read(journal.lasting_run())) == 1
