@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from offload.causes import execution
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import (
@@ -30,7 +31,7 @@ STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
 SEVERAL_STUCK = 0.25  # the same, of the own threads of an application, or if no request fails
 QUEUED = 1.25  # calls in a queue for each request inside, if most of them wait for it
 AWAITED = 0.5  # threads that wait for calls in a queue, for each request inside
-MOST_USERS, IDLE = 0.75, 0.5  # share of the users, and cores of a process that mostly waits
+MOST_USERS = 0.75  # requests inside, as a share of the users
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
 LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
@@ -140,8 +141,8 @@ def _was_waited_for(pool: StalledPool, record: Record, inside: float) -> bool:
 def _wait_inside(of: Figures, record: Record) -> bool:
     """Whether most users have a request on the event loop that waits: for which call is unseen."""
     users = record.case.users / of.processes
-    is_idle = of.has_loop and (of.busy_each or 0.0) < IDLE
-    return is_idle and _count_inside(of) >= MOST_USERS * users
+    waits = of.has_loop and execution.is_idle(of)
+    return waits and _count_inside(of) >= MOST_USERS * users
 
 
 def load_fails(record: Record) -> bool:

@@ -97,10 +97,10 @@ class Collector:
     """The garbage collector of the process in which it took most of the time.
 
     `share` is the CPU time of its collections as a share of the window, `longest_s` that of the
-    longest one, and `full` the number of collections of all objects. `called` is the share of those
-    by a call of gc.collect(), and `caller` the line that called it. `copied_mib` is the memory that
-    the first full collections since the fork copied from pages shared with the parent, and
-    `unshared_mib` all that it has copied since of the `shared_mib` after the fork, by whatever
+    longest one, and `full` the number of collections of all objects. `called` is the same share of
+    those by a call of gc.collect(), and `caller` the line that called it. `copied_mib` is the
+    memory that the first full collections since the fork copied from pages shared with the parent,
+    and `unshared_mib` all that it has copied since of the `shared_mib` after the fork, by whatever
     wrote to it; None if the process itself created the application.
     """
 
@@ -341,9 +341,8 @@ class Application:
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
     number of concurrent requests in one process. `times` has each process that served the main
     route. `layers` is how many layers of Starlette's BaseHTTPMiddleware a request passes through.
-    `debug_tools` are switched on, such as tracemalloc.
-    `beside` are light routes that were measured under the same load; the means are without
-    them. None is unknown.
+    `debug_tools` are switched on, such as tracemalloc. `beside` are light routes that were measured
+    under the same load; the means are without them. None is unknown.
     """
 
     kind: str | None = None

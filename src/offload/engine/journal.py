@@ -84,7 +84,8 @@ def lasting_run(name: str = LASTING) -> Path:
         with path.open("rb") as file:
             found = SCHEMA_OF_LINE.match(file.readline(100))
         if found is not None and int(found[1]) != SCHEMA:
-            path.rename(folder / f"records-schema-{int(found[1])}.jsonl")
+            names = (f"records-schema-{int(found[1])}{n}.jsonl" for n in ("", *range(-2, -100, -1)))
+            path.rename(next(new for name in names if not (new := folder / name).exists()))
     except FileNotFoundError:  # its first load test
         pass
     except OSError as error:

@@ -137,7 +137,7 @@ def test_calls_that_outlive_successful_requests_are_stuck_if_others_wait_for_the
         failed = stalled(pools=(StalledPool(**{**POOL.__dict__, **one, **more}),))
         own = replace(failed.application, inside_s=0.36, threads=Threads(pools=executors))
         fine = changed(replace(failed, problem=None, application=own), completed=265, failed={})
-        return kinds(changed(fine, rate=inside / 0.36, alone_s=0.05))
+        return kinds(changed(fine, rate=inside / 0.36, alone_s=0.05, cores_used=0.1, elapsed_s=2.0))
 
     assert STUCK_THREADS in working()
     assert STUCK_THREADS not in working(orphaned=7)  # of 32

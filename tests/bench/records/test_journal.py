@@ -171,5 +171,8 @@ def test_a_run_that_is_continued_keeps_the_records_of_another_version_beside_it(
     assert journal.lasting_run() == folder
     assert not (folder / journal.FILE).exists()
     assert (folder / "records-schema-3.jsonl").read_text() == old
+    (folder / journal.FILE).write_text(old)  # by an older version, used once more
+    journal.lasting_run()
+    assert (folder / "records-schema-3-2.jsonl").read_text() == old
     journal.append(folder, RECORD)
     assert len(journal.read(journal.lasting_run())) == 1

@@ -317,9 +317,9 @@ def _carries(answer: Answer) -> Iterator[str]:
 
 
 def _reported_latencies(best: Evidence, question: Question) -> list[Latency]:
-    """Return the response times at the highest rate, after those that keep a p99 which it misses.
+    """Return the response times at the highest rate.
 
-    The latter are those at the highest rate that keeps it.
+    If they miss a required p99, those at the highest rate that keeps it come first.
     """
     if not best.latencies:
         return []
