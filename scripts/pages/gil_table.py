@@ -103,7 +103,7 @@ def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
         if "upstream" in catalog.find_task(task).needs:
             added = stack.enter_context(upstream.hold()).upstream.environment()
         try:
-            running = stack.enter_context(direct(task, WORKERS, name, None, added))
+            running = stack.enter_context(direct(task, name, None, added))
             found = speed_ups(running, WORKERS, (kind,))[kind]
         except UserError as error:
             return {"python": name, "why": str(error).partition(":")[0]}

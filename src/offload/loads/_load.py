@@ -431,6 +431,29 @@ class Figures:
         return failed / max(1, failed + (self.completed or 0))
 
 
+def count_figures(
+    users: int,
+    elapsed_s: float,
+    completed: int,
+    finished: int,
+    failed: Mapping[str, int | None],
+    window_s: float | None = None,
+    response: Response = Response(),
+) -> Figures:
+    """Return the figures of a tool that counts requests, `finished` of them with an outcome."""
+    return Figures(
+        elapsed_s=elapsed_s,
+        completed=completed,
+        failed=failed,
+        availability=completed / finished if finished else None,
+        rate=completed / elapsed_s if elapsed_s else None,
+        rate_how="count / elapsed",
+        rate_quantum=quantum_of_count(users, completed),
+        window_s=window_s,
+        response=response,
+    )
+
+
 @dataclass(frozen=True)
 class LoadResult:
     """The values that a driver parsed from the output of its tool.

@@ -12,12 +12,11 @@ from offload.loads import (
     COUNT,
     NUMBER,
     Command,
-    Figures,
     Load,
     LoadResult,
     Response,
     content_type,
-    quantum_of_count,
+    count_figures,
 )
 
 TOOL = "ab"
@@ -81,19 +80,17 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     lost = min(int(finished), max(map(int, broken.groups()))) if broken else 0
     refused = int(odd[1]) if odd else 0
     completed = max(0, int(finished) - refused - lost)
-    figures = Figures(
-        elapsed_s=elapsed,
-        completed=completed,
-        failed={
+    figures = count_figures(
+        load.users,
+        elapsed,
+        completed,
+        int(finished),
+        {
             "4xx": None if refused else 0,  # ab does not distinguish them
             "5xx": None if refused else 0,
             "other": refused + lost,
             "unfinished": None,
         },
-        availability=completed / finished if finished else None,
-        rate=completed / elapsed if elapsed else None,
-        rate_how="count / elapsed",
-        rate_quantum=quantum_of_count(load.users, completed),
     )
     if completed and not refused and not lost:  # ab's times include failed responses
         figures = replace(figures, response=_response(stdout, load.users * elapsed / completed))

@@ -10,12 +10,11 @@ from offload.loads import (
     COUNT,
     NUMBER,
     Command,
-    Figures,
     Load,
     LoadResult,
     Response,
+    count_figures,
     has_secret,
-    quantum_of_count,
 )
 
 TOOL = "h2load"
@@ -90,10 +89,12 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     if completed and not refused and not broken:  # h2load's times include failed responses
         _, longest, mean = (_s(*times.group(n, n + 1)) for n in (1, 3, 5))
         response = Response(mean, "h2load's own", max_s=longest)
-    figures = Figures(
-        elapsed_s=elapsed,
-        completed=completed,
-        failed={
+    figures = count_figures(
+        load.users,
+        elapsed,
+        completed,
+        ended,
+        {
             "refused": None if lost or unsent else 0,
             "reset": None if lost or unsent else 0,
             "timeout": timeouts,
@@ -102,10 +103,6 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
             "other": lost,
             "unfinished": None,
         },
-        availability=completed / ended if ended else None,
-        rate=completed / elapsed if elapsed else None,
-        rate_how="count / elapsed",
-        rate_quantum=quantum_of_count(load.users, completed),
         window_s=elapsed,
         response=response,
     )

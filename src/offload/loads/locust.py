@@ -14,12 +14,11 @@ from offload.errors import Flag
 from offload.loads import (
     CLOSED_LOOP_ONLY,
     Command,
-    Figures,
     Load,
     LoadResult,
     Response,
+    count_figures,
     is_figure,
-    quantum_of_count,
     request_target,
 )
 from offload.registry import places
@@ -79,14 +78,12 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     response = Response()
     if completed and not failed:  # locust's times include failed responses
         response = Response(total / completed / 1000, "locust's own", **quantiles)
-    figures = Figures(
-        elapsed_s=elapsed,
-        completed=completed,
-        failed={"other": failed, "unfinished": None},
-        availability=completed / finished if finished else None,
-        rate=completed / elapsed if elapsed else None,
-        rate_how="count / elapsed",
-        rate_quantum=quantum_of_count(load.users, completed),
+    figures = count_figures(
+        load.users,
+        elapsed,
+        completed,
+        finished,
+        {"other": failed, "unfinished": None},
         window_s=elapsed,
         response=response,
     )

@@ -12,15 +12,14 @@ from offload.errors import Flag, UsageError
 from offload.loads import (
     CLOSED_LOOP_ONLY,
     Command,
-    Figures,
     Load,
     LoadResult,
     Message,
     Response,
     content_type,
+    count_figures,
     has_secret,
     is_figure,
-    quantum_of_count,
 )
 
 TOOL = "siege"
@@ -165,20 +164,17 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     completed = min(report["successful_transactions"], transactions)
     elapsed = report["elapsed_time"]
     failed = _failures(stderr, failures, transactions - completed)
-    finished = transactions + failures
     aborted = failures >= _max_failures(load)
     problem = f"siege stopped after {failures} failures ({_worst(failed)})" if aborted else None
     if capped := CAPPED.search(stderr + stdout):
         problem = f"siege ran {capped[1]} instead of {load.users} users: its limit is lower"
     return LoadResult(
-        Figures(
-            elapsed_s=elapsed,
-            completed=completed,
-            failed=failed,
-            availability=completed / finished if finished else None,
-            rate=completed / elapsed if elapsed else None,
-            rate_how="count / elapsed",
-            rate_quantum=quantum_of_count(load.users, completed),
+        count_figures(
+            load.users,
+            elapsed,
+            completed,
+            transactions + failures,
+            failed,
             response=_response(report, load),
         ),
         problem=problem,

@@ -12,13 +12,12 @@ from offload.loads import (
     COUNT,
     NUMBER,
     Command,
-    Figures,
     Load,
     LoadResult,
     Message,
     Response,
+    count_figures,
     has_secret,
-    quantum_of_count,
     request_target,
 )
 
@@ -80,10 +79,12 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     notes += [Flag("late", f"{late} responses took longer than the timeout")] if late else []
     is_clean = completed > 0 and ended == completed  # else failures also took users' time
     return LoadResult(
-        Figures(
-            elapsed_s=elapsed,
-            completed=completed,
-            failed={
+        count_figures(
+            users,
+            elapsed,
+            completed,
+            ended,
+            {
                 "refused": connect,
                 "reset": read + write,
                 "4xx": None if refused else 0,  # wrk does not distinguish them
@@ -91,10 +92,6 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
                 "other": refused,
                 "unfinished": None,
             },
-            availability=completed / ended if ended else None,
-            rate=completed / elapsed if elapsed else None,
-            rate_how="count / elapsed",
-            rate_quantum=quantum_of_count(users, completed),
             window_s=elapsed,
             response=Response(users * elapsed / completed, "Little's law")
             if is_clean

@@ -2,8 +2,8 @@
 
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
 of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread, `kept`
-(the same under a trace: which lines allocate what stays in use), `threads`, `processes` and `loop`
-(N concurrent calls on one event loop). If calls wait for others in the queue of their own pool, the
+(the same under a trace: which lines allocate what stays in use), `threads`, `processes`,
+`interpreters` and `loop` (N concurrent calls on one event loop). If calls wait for others in the queue of their own pool, the
 result is {"stall": ...} and the process exits.
 The output of the task goes to stderr. The environment variables are those of
 `python -m offload.servers`.
@@ -248,6 +248,7 @@ def _summary(found: Sequence[CallStatistics]) -> dict[str, Any]:
         "wall_s": sum(each.wall_s for each in found) / done,
         "cpu_s": sum(each.cpu_s for each in found) / done,
         "queued_s": sum(each.queued_s for each in found) / done,
+        "switches": sum(each.switches for each in found) / done,
         "times": [seconds for each in found for seconds in each.times],
         "checksums": sorted({checksum for each in found for checksum in each.checksums}),
         "gil_enabled": own_gil.enabled(),

@@ -24,7 +24,7 @@ from offload.errors import MachineError, RunError, StartError, UsageError
 from offload.registry import places
 from offload.serving.metrics.call_statistics import LoopClock
 from offload.studies.advise import probe_measurement
-from offload.studies.gil.direct_calls import direct
+from offload.studies.gil.direct_calls import call, direct
 from tests import ROOT
 from tests.waiting import is_running, read_line, wait_until
 
@@ -160,10 +160,10 @@ def test_a_worker_that_a_task_ends_is_reported(task: str, how: str) -> None:
             probe_measurement.request(running, "processes", 2, 0.1)
         assert measured(running, "threads", 2)["failed"] == 0  # the process goes on
     with (
-        direct(f"shop:{task}", 2, None, None, {}) as direct_calls,
+        direct(f"shop:{task}", None, None, {}) as running,
         pytest.raises(StartError, match=message),
     ):
-        direct_calls.call("processes", 2, 0.1)
+        call(running, "processes", 2, 0.1)
 
 
 @pytest.mark.usefixtures("shop")

@@ -30,7 +30,7 @@ class CallStatistics:
 
     `wall_s` is the time from the first call's start to the last call's end. `cpu_s` is the CPU time
     of the whole process and its children in that time. `queued_s` is how long the worker was
-    runnable without a CPU. `times` are the wall times of single calls, `checksums` the distinct
+    runnable without a CPU, `switches` the number of its context switches. `times` are the wall times of single calls, `checksums` the distinct
     checksums of results. `error` is the text of the first failure. `checking_s` and
     `checking_cpu_s` are the wall and the CPU time of the checksums, which are not in the others.
     """
@@ -40,6 +40,7 @@ class CallStatistics:
     wall_s: float = 0.0
     cpu_s: float = 0.0
     queued_s: float = 0.0
+    switches: int = 0
     times: list[float] = field(default_factory=list)
     checksums: list[int] = field(default_factory=list)
     error: str | None = None
@@ -94,7 +95,7 @@ def calls(
     """
     found = CallStatistics()
     memory_ends, memory_at = peak_mib() + most_mib, 0.0
-    cpu, (queued, _) = cpu_time(), scheduling()
+    cpu, (queued, switches) = cpu_time(), scheduling()
     started = before = monotonic()
     while found.done < least or before - started < seconds:
         outcome: bytes | TaskFailed
@@ -109,10 +110,10 @@ def calls(
             memory_at = before
             if peak_mib() > memory_ends:
                 break
-    later, _ = scheduling()
+    later, more = scheduling()
     found.wall_s = before - started - found.checking_s
     found.cpu_s = cpu_time() - cpu - found.checking_cpu_s
-    found.queued_s = later - queued
+    found.queued_s, found.switches = later - queued, more - switches
     return found
 
 
@@ -139,21 +140,6 @@ async def acalls(task: str, seconds: float, started: float, least: int = 0) -> C
         before = monotonic()
     found.wall_s = before - started
     return found
-
-
-CallTimes = tuple[int, float, float, float, int]  # calls, then in s: wall, CPU, queued; switches
-
-
-def call_repeatedly(task: str, seconds: float) -> CallTimes:
-    """Call a task for `seconds`, at least twice; count voluntary and forced context switches."""
-    done, cpu, (queued, switches) = 0, thread_time(), scheduling()
-    started = now = monotonic()
-    while done < 2 or now - started < seconds:
-        tasks.call(task)
-        done += 1
-        now = monotonic()
-    later, more = scheduling()
-    return done, now - started, thread_time() - cpu, later - queued, more - switches
 
 
 def scheduling() -> tuple[float, int]:

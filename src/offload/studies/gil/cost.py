@@ -81,7 +81,7 @@ def measure_direct(threads: Case, workers: int) -> dict[str, SpeedUp]:
     with ExitStack() as stack:
         held = stack.enter_context(hold_for(threads))
         environment = {} if held is None else held.environment()
-        calls = direct(threads.task, workers, threads.python, threads.path, environment)
+        calls = direct(threads.task, threads.python, threads.path, environment)
         return speed_ups(stack.enter_context(calls), workers, KINDS)
 
 
