@@ -433,7 +433,7 @@ class Figures:
 
 def count_figures(
     users: int,
-    elapsed_s: float,
+    elapsed_s: float | None,
     completed: int,
     finished: int,
     failed: Mapping[str, int | None],

@@ -3,10 +3,9 @@
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
 of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread, `kept`
 (the same under a trace: which lines allocate what stays in use), `threads`, `processes`,
-`interpreters` and `loop` (N concurrent calls on one event loop). If calls wait for others in the queue of their own pool, the
-result is {"stall": ...} and the process exits.
-The output of the task goes to stderr. The environment variables are those of
-`python -m offload.servers`.
+`interpreters` and `loop` (N concurrent calls on one event loop). If calls wait for others in the
+queue of their own pool, the result is {"stall": ...} and the process exits. The output of the task
+goes to stderr. The environment variables are those of `python -m offload.servers`.
 """
 
 from __future__ import annotations

@@ -30,9 +30,10 @@ class CallStatistics:
 
     `wall_s` is the time from the first call's start to the last call's end. `cpu_s` is the CPU time
     of the whole process and its children in that time. `queued_s` is how long the worker was
-    runnable without a CPU, `switches` the number of its context switches. `times` are the wall times of single calls, `checksums` the distinct
-    checksums of results. `error` is the text of the first failure. `checking_s` and
-    `checking_cpu_s` are the wall and the CPU time of the checksums, which are not in the others.
+    runnable without a CPU, `switches` the number of its context switches. `times` are the wall
+    times of single calls, `checksums` the distinct checksums of results. `error` is the text of the
+    first failure. `checking_s` and `checking_cpu_s` are the wall and the CPU time of the checksums,
+    which are not in the others.
     """
 
     done: int = 0
