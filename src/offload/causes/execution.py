@@ -11,7 +11,7 @@ from offload.causes import who
 from offload.causes.figures import Figures, median
 from offload.causes.gains import Switch
 from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
-from offload.causes.rules import Cause, Rule
+from offload.causes.rules import Cause, Rule, may_explain
 from offload.engine.application import HotLine
 from offload.engine.hot_lines import (
     ASYNCIO_TASK,
@@ -38,8 +38,9 @@ SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows withou
 SATURATED_ON_ONE_CORE = 0.8  # the same for the GIL of a process that uses one of several cores
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 GIL_SEEN_S, GIL_SEEN = 0.0025, 0.5  # the same, if one line holds it for this share of the time
-OWN_GIL = 1 / 3  # share of the time in which own threads hold the GIL
-OWN_IDLE = 0.25  # cores that a process uses without requests
+OWN_GIL = 0.2  # share of the time in which own threads hold the GIL: without them 25 % more is left
+OWN_MAIN = 1 / 3  # the same, from which they are why the GIL is full
+OWN_IDLE = 0.2  # cores that a process uses without requests
 MOST_OF_IDLE = 1.5  # times as much under load: both are known to a tenth of a core at best
 OWN_FULL = 0.75  # utilisation of the GIL then: such threads also hold it for long at a time
 OWN_STALLS = 0.1  # share of the time in which they hold the GIL, if the event loop is late for long
@@ -285,6 +286,12 @@ def find_background_gil(of: Figures) -> Cause | None:
         return None
     least = OWN_GIL if is_busy else OWN_STALLS
     return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), least, line=own[0])
+
+
+def _background_explains(cause: Cause, kind: str) -> bool:
+    """Whether it explains a cause: a full GIL only if a good part of that is its work."""
+    is_main = cause.threshold == OWN_STALLS or (cause.value or 0.0) >= OWN_MAIN
+    return may_explain(cause) and (kind != GIL_SATURATED or is_main)
 
 
 def _held_by_requests(of: Figures, contexts: Collection[str]) -> float:
@@ -596,6 +603,7 @@ RULES = (
         "let them do less at a time and wait in between, or run them in a process of their own, "
         "not in each serving process",
         is_symptom_of=STOPPED,
+        explains=_background_explains,
     ),
     Rule(
         GIL_SATURATED,

@@ -246,7 +246,9 @@ def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
     )
     rests = found(full, background=[polls], **(busy | {"records": idle(0.1)}))
     assert BACKGROUND_GIL not in [each.kind for each in rests]
-    assert kinds(full, background=lines[:1], **busy) == [GIL_SATURATED]
+    assert kinds(full, background=lines[:1], **busy) == [BACKGROUND_GIL, GIL_SATURATED]
+    few = replace(own, share=0.19)
+    assert kinds(full, background=[few], **busy) == [GIL_SATURATED]
     assert BACKGROUND_GIL in kinds({"gil_utilisation": 0.8}, background=lines, **busy)
     assert BACKGROUND_GIL not in kinds({"gil_utilisation": 0.7}, background=lines, **busy)
     blocked = kinds(BLOCKED | full, background=lines, **(busy | {"rate": 20.0}))
