@@ -148,7 +148,7 @@ def _is_unconfirmed(cause: Cause) -> bool:
     gain = cause.gain
     if cause.needs_gain:
         return gain is None or not gain.is_clear
-    return gain is not None and gain.is_refuted and _BY_KIND[cause.kind].is_proven_by_gain
+    return gain is not None and gain.is_refuted and _BY_KIND[cause.kind].is_proven_by_gain(cause)
 
 
 def switches(records: Sequence[Record]) -> dict[str, Switch]:

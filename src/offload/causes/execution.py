@@ -32,6 +32,7 @@ BLOCKED_SHARE = 0.5  # share of the time in which the loop is blocked
 LATE_S = 0.005  # s of median lag: half an interval of the loop's timer
 FULL = 0.1  # share of time with all threads in use
 KEPT_FULL = 0.9  # the same if background tasks may use them
+FEW_CALLS = 0.1  # of a request in threads, below which the work of pools is not that of requests
 SEVERAL_CALLS = 3  # of a request in threads, from which it may use several at once
 MOST_OTHERS = 0.1  # share of the CPU that other programs may use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
@@ -54,6 +55,7 @@ GROWN = 1.35  # CPU time of a request at the end of a window over that at its st
 FASTER = 0.9  # times as long alone after a load as before: the machine was slower in between
 GROWN_ALONE = 2.0  # times as long alone after a load as before
 GROWN_ALONE_S = 0.002  # s by which it is longer, at least
+INSIDE = 0.2  # time inside the application under load over the time alone after it
 SETTLED = 3.0  # requests of each user in a window: the first ones open the connections
 HELD_FULL = 0.5  # share of the time in which all parts of a pool were in use: its calls may go on
 STALL_S, STALL_RATIO = 0.05, 10.0  # s of the 99th percentile of the lag, times its median
@@ -266,14 +268,19 @@ def find_background_gil(of: Figures) -> Cause | None:
     Either they also use a core without requests, so that requests do not give them their work; or
     they hold it for so long at a time that the event loop stalls. In the first case they may take
     and release it all the time, such as those that poll, so that they are seen to compute. Threads
-    of pools and asyncio tasks count, too, if they do no more than is done without requests.
+    of pools and asyncio tasks count, too, if they do no more than is done without requests; those
+    of pools also if hardly any request calls a thread.
     """
     idle = (median([record.baseline.idle_cores for record in of.records]) or 0.0) / of.processes
     runs_idle = idle >= OWN_IDLE and (of.signs.gil_utilisation or 0.0) >= OWN_FULL
     doing = (HOLDS, COMPUTES, BLOCKS) if runs_idle else (HOLDS,)
     busy = [line for line in of.background if line.doing in doing]
     whole = math.fsum(line.share for line in busy)
-    contexts = OWN_WORK if runs_idle and whole <= MOST_OF_IDLE * idle else (OWN_THREAD,)
+    contexts: tuple[str, ...] = (OWN_THREAD,)
+    if runs_idle and whole <= MOST_OF_IDLE * idle:
+        contexts = OWN_WORK
+    elif runs_idle and _calls_few_threads(of):
+        contexts = (OWN_THREAD, THREAD_POOL)
     own = [line for line in busy if line.context in contexts]
     share = math.fsum(line.share for line in own)
     if of.gil_enabled is False or of.signs.gil_utilisation is None or share < OWN_STALLS:
@@ -286,6 +293,11 @@ def find_background_gil(of: Figures) -> Cause | None:
         return None
     least = OWN_GIL if is_busy else OWN_STALLS
     return Cause(BACKGROUND_GIL, round(min(1.0, share), 3), least, line=own[0])
+
+
+def _calls_few_threads(of: Figures) -> bool:
+    calls = [count_thread_calls(record) for record in of.records]
+    return bool(calls) and all(each is not None and each < FEW_CALLS for each in calls)
 
 
 def _background_explains(cause: Cause, kind: str) -> bool:
@@ -385,6 +397,13 @@ def find_cost_grows(of: Figures) -> Cause | None:
     return Cause(COST_GROWS, statistics.median(known), GROWN, route=loaded[-1].route)
 
 
+def _is_short_inside(of: Figures) -> bool:
+    """Whether requests of a load are inside the application for far less time than alone later."""
+    after_s = median([record.baseline.alone_after_s for record in of.records])
+    inside_s = median([record.application.inside_s for record in of.records])
+    return after_s is not None and inside_s is not None and inside_s < INSIDE * after_s
+
+
 def _is_faster_later(of: Figures) -> bool:
     """Whether a request that mostly computes takes less time alone after a load than before it."""
     after_s = median([record.baseline.alone_after_s for record in of.records])
@@ -398,8 +417,11 @@ def _is_faster_later(of: Figures) -> bool:
 def _find_later_times(of: Figures) -> AloneTimes | None:
     """Return the times of a request alone before and after a load, if it then takes far longer.
 
-    Not if a pool that requests wait for was in use: then calls of the load may go on after it.
+    Not if a pool that requests wait for was in use: then calls of the load may go on after it. And
+    not if a request is hardly inside the application: then it waits for the process, which is busy.
     """
+    if _is_short_inside(of):
+        return None
     pools = [pool for r in of.records for pool in r.application.threads.pools]
     full = [pool.full or 0.0 for pool in pools if pool.kind not in LOCKS]
     if max([*full, of.signs.limiter_full or 0.0], default=0.0) >= HELD_FULL:

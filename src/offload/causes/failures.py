@@ -55,6 +55,7 @@ NO_PROGRESS = "no_progress"
 REQUESTS_FAIL = "requests_fail"
 FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
 REQUEST_FORKS = "request_forks"  # its rule stands in processes.py, too
+BACKLOG_GROWS = "backlog_grows"  # its rule stands in pools.py
 
 
 def find_own_pool_wait(of: Figures) -> Cause | None:
@@ -454,7 +455,9 @@ RULES = (
         _describe_worker_fails,
         "look at what this process keeps between requests, such as a broken connection, and "
         "replace that after an error",
-        is_symptom_of=frozenset({OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, SLOTS_KEPT}),
+        is_symptom_of=frozenset(
+            {OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, SLOTS_KEPT, BACKLOG_GROWS}
+        ),
         is_failure=True,
     ),
     Rule(
@@ -479,6 +482,7 @@ RULES = (
                 WORKER_ENDED,
                 FORK_WITH_THREADS,
                 MEMORY_LIMIT,
+                BACKLOG_GROWS,
             }
         ),
         is_failure=True,
@@ -499,6 +503,7 @@ RULES = (
                 FORK_WITH_THREADS,
                 REQUEST_FORKS,
                 MEMORY_LIMIT,
+                BACKLOG_GROWS,
             }
         ),
     ),

@@ -18,6 +18,7 @@ BLAS_THREADS = "blas_threads"
 LISTEN_QUEUE = "listen_queue"
 CLIENT_PORTS = "client_ports"
 BLAS_SHARE = 0.1  # of the CPU time; a guess
+NEARLY = 0.9  # share of the cores in use, from which threads of BLAS are suspected; a guess
 DROPPED = 0.01  # dropped connections per request: they are seen in p99, as 1 s (RFC 6298: the RTO)
 NO_PORT = "[Errno 99]"  # EADDRNOTAVAIL, as Python prints it
 
@@ -56,12 +57,13 @@ def find_blas_threads(of: Figures) -> Cause | None:
     if not found.threads or found.share is None or found.share < BLAS_SHARE or cores is None:
         return None
     at_once = _calls_at_once(of)
-    if of.busy_cores is None or of.busy_cores < cores or at_once is None:
+    if of.busy_cores is None or of.busy_cores < NEARLY * cores or at_once is None:
         return None
     computing = max(at_once, found.processes or 0)  # those of a pool compute a call each
     if of.processes * (computing + found.threads) <= cores:
         return None
-    is_certain = of.processes * at_once >= cores and of.processes * at_once > 1
+    calls = of.processes * at_once
+    is_certain = calls >= cores and calls > 1 and of.busy_cores >= cores
     return Cause(
         BLAS_THREADS,
         found.share,
@@ -187,6 +189,6 @@ RULES = (
         _describe_blas_threads,
         _remedy_of_blas_threads,
         switch=_switch_of_blas_threads,
-        is_proven_by_gain=True,
+        is_proven_by_gain=lambda _: True,
     ),
 )

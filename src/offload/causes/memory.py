@@ -54,19 +54,31 @@ def _is_called(found: object) -> bool:
 def find_arenas(of: Figures) -> Cause | None:
     """Threads take pages from the kernel all the time, or keep memory in their arenas.
 
-    Large blocks also cause page faults, but are in no arena. The measured gain proves the cause;
-    without one, it is named if the figures are extreme.
+    Large blocks also cause page faults, but are in no arena. Memory that is kept is a fact. Page
+    faults are a cause if the measured gain proves it, or else if the figures are extreme.
     """
     found, private_mib = of.malloc, of.signs.worker_private_mib
     if found.arenas is None or found.arenas <= FEW_ARENAS or (found.peak_mib or 0.0) < LEAST_MIB:
         return None
     is_busy = (of.busy_each or 0.0) >= execution.IDLE
     faults = of.page_faults if is_busy else 0.0
-    keeps = (found.free_mib or 0.0) >= max(LEAST_MIB, FREE_SHARE * (private_mib or 0.0))
+    least_mib = max(LEAST_MIB, FREE_SHARE * (private_mib or 0.0))
+    keeps = (found.free_mib or 0.0) >= least_mib
     if (faults or 0.0) < FAULTS and not keeps:
         return None
     is_extreme = (faults or 0.0) >= MANY_FAULTS and found.arenas >= MANY_ARENAS
+    if keeps and not is_extreme:
+        return Cause(ARENAS, found.free_mib, least_mib, facts=found)
     return Cause(ARENAS, of.page_faults, FAULTS, facts=found, needs_gain=not is_extreme)
+
+
+def _is_by_faults(cause: Cause) -> bool:
+    return cause.threshold == FAULTS
+
+
+def _arenas_explain(cause: Cause, _: str) -> bool:
+    """Whether they explain another cause: memory that is only kept makes nothing slower."""
+    return may_explain(cause) and (_is_by_faults(cause) or cause.gain is not None)
 
 
 def find_preload_lost(of: Figures) -> Cause | None:
@@ -133,7 +145,18 @@ def _remedy_of_preload_lost(cause: Cause) -> str:
 def _describe_arenas(cause: Cause, _: int) -> str:
     found = cause.facts
     kept = found.text if isinstance(found, Malloc) else "threads allocate from several arenas"
+    if not _is_by_faults(cause):
+        return f"{kept} after the load"
     return f"{kept}, with {cause.value or 0.0:,.0f} page faults in a second of CPU time"
+
+
+def _remedy_of_arenas(cause: Cause) -> str:
+    if cause.gain is not None and cause.gain.is_refuted:
+        return (
+            "as MALLOC_ARENA_MAX=2 gains nothing, use jemalloc or fewer threads, or make fewer "
+            "and larger blocks"
+        )
+    return "set MALLOC_ARENA_MAX=2 in the server's environment"
 
 
 def _describe_memory_limit(cause: Cause, _: int) -> str:
@@ -185,10 +208,11 @@ RULES = (
         ARENAS,
         find_arenas,
         _describe_arenas,
-        "set MALLOC_ARENA_MAX=2 in the server's environment",
+        _remedy_of_arenas,
         is_per_process=True,
         switch=lambda _: Switch({"MALLOC_ARENA_MAX": "2"}),
-        is_proven_by_gain=True,
+        explains=_arenas_explain,
+        is_proven_by_gain=_is_by_faults,
     ),
     Rule(
         PRELOAD_LOST,

@@ -57,7 +57,7 @@ class Rule:
     it. `is_per_process`: more processes than cores may increase the rate. `is_symptom_of` are kinds
     of causes which, if found, explain this one; `explains` returns whether a cause of this kind
     explains one of another kind. `switch` returns what may remove the cause: advise
-    measures that. `is_proven_by_gain`: if that gains nothing, it is not the cause.
+    measures that. `is_proven_by_gain` returns whether it is not the cause if that gains nothing.
     """
 
     kind: str
@@ -69,4 +69,4 @@ class Rule:
     is_symptom_of: frozenset[str] = frozenset()
     explains: Callable[[Cause, str], bool] = may_explain
     switch: Callable[[Cause], Switch | None] = _has_no_switch
-    is_proven_by_gain: bool = False
+    is_proven_by_gain: Callable[[Cause], bool] = lambda _: False

@@ -23,7 +23,7 @@ POOL = "concurrent.futures.thread"
 _forks: deque[float] = deque(maxlen=10_000)  # times at which this process forked beside threads
 _is_watched = False
 _seen: list[dict[str, Any]] = []  # at the last fork; children inherit it
-_own: list[dict[str, Any]] = []  # the user's threads at the last fork of this process
+_own: list[dict[str, Any]] = []  # the user's threads at the last fork, or else those of requests
 
 
 def watch() -> None:
@@ -65,6 +65,7 @@ def lost() -> list[dict[str, Any]]:
 def beside_stuck_children() -> list[dict[str, Any]]:
     """Return the user's threads that ran when this process forked last, if a child is stuck.
 
+    Without any these are the other ones, such as those that serve requests.
     Children of `multiprocessing` count that were forked, by this process.
     """
     children = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
@@ -94,7 +95,8 @@ def _note() -> None:
 def _note_fork() -> None:
     if others := _others():
         _forks.append(monotonic())
-        _own[:] = [_describe(each) for each in others if _is_users(each)]
+        own = [_describe(each) for each in [*filter(_is_users, others)] or others]
+        _own[:] = sorted(own, key=lambda each: not each["is_pool"])  # these run requests
 
 
 def _forget_forks() -> None:
