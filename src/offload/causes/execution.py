@@ -78,6 +78,7 @@ WAITS_ELSEWHERE = "waits_elsewhere"
 THREAD_HOPS, BODY_PARTS = "thread_hops", "body_parts"  # of the chapter calls
 CPU_SATURATED = "cpu_saturated"
 COST_GROWS = "cost_grows"
+MADE_ANEW = "made_anew"  # its rule stands in calls.py
 THREAD_CONTENTION = "thread_contention"
 
 
@@ -608,7 +609,7 @@ RULES = (
         "await what it waits for, or run it in a thread: by asyncio.to_thread, or in FastAPI, "
         "Starlette and Django as a def route",
         is_per_process=True,
-        is_symptom_of=STOPPED | {BACKGROUND_GIL, BODY_PARTS},
+        is_symptom_of=STOPPED | {BACKGROUND_GIL, BODY_PARTS, MADE_ANEW},
     ),
     Rule(
         LOOP_STALLS,
@@ -616,7 +617,8 @@ RULES = (
         _describe_loop_stalls,
         "run that in a process of its own, in parts that await in between, or less often; if "
         "several requests do the same at once, let one do it for all",
-        is_symptom_of=STOPPED | {LOOP_BLOCKED, GIL_SATURATED, BACKGROUND_GIL, BODY_PARTS},
+        is_symptom_of=STOPPED
+        | {LOOP_BLOCKED, GIL_SATURATED, BACKGROUND_GIL, BODY_PARTS, MADE_ANEW},
     ),
     Rule(
         BACKGROUND_GIL,
@@ -633,7 +635,15 @@ RULES = (
         _describe_gil_saturated,
         "more threads gain nothing, more processes do while cores are free",
         is_symptom_of=STOPPED
-        | {BACKGROUND_GIL, "arenas", "collector", THREAD_HOPS, BODY_PARTS, BLAS_THREADS},
+        | {
+            BACKGROUND_GIL,
+            "arenas",
+            "collector",
+            THREAD_HOPS,
+            BODY_PARTS,
+            BLAS_THREADS,
+            MADE_ANEW,
+        },
     ),
     Rule(
         THREAD_LIMIT,

@@ -239,6 +239,15 @@ def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
         assert BACKGROUND_GIL not in [cause.kind for cause in more]  # also that of requests
         of_requests = found(full, background=[works], **(busy | {"records": idle(0.2)}))
         assert BACKGROUND_GIL not in [cause.kind for cause in of_requests]
+    [record] = idle(0.3)
+    in_pool = replace(own, context="thread pool", share=0.9)  # more than was seen without requests
+    for calls, is_named in ((0, True), (15, False)):  # in threads, of 100 requests
+        threads = Threads(handovers=calls)
+        result = replace(record.result, completed=100)
+        application = replace(record.application, threads=threads)
+        few = replace(record, result=result, application=application)
+        causes = found(full, background=[in_pool], **(busy | {"records": [few]}))
+        assert (BACKGROUND_GIL in [cause.kind for cause in causes]) is is_named
     polls = replace(own, doing="computes without the GIL", share=0.34)
     [cause] = found(full, background=[polls], **busy)
     assert "take the GIL again and again, also without requests, for 34 %" in diagnosis.clause(
@@ -350,6 +359,11 @@ def test_a_request_alone_that_takes_twice_as_long_after_the_load_grows(
         causes = found(records=records, alone_s=0.005, rate=3.0)
         is_found = COST_GROWS in [cause.kind for cause in causes]
         assert is_found == (grows and kind == "threading.Lock")
+    for inside_s in (0.0021, 0.0019):  # else it waits for what others do in the process
+        inside = replace(RECORD.application, inside_s=inside_s)
+        records = [replace(RECORD, baseline=baseline, application=inside)]
+        causes = found(records=records, alone_s=0.005, rate=3.0)
+        assert (COST_GROWS in [each.kind for each in causes]) == (grows and inside_s > 0.002)
     quick = replace(RECORD.baseline, alone_after_s=0.0025)  # of 1 ms: a cold cache
     causes = found(records=[replace(RECORD, baseline=quick)], alone_s=0.001, rate=3.0)
     assert COST_GROWS not in [cause.kind for cause in causes]

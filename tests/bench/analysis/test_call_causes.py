@@ -19,7 +19,7 @@ from offload.causes.calls import (
     Hops,
 )
 from offload.causes.ceiling import USERS, Ceiling
-from offload.causes.execution import BODY_PARTS, THREAD_HOPS
+from offload.causes.execution import BODY_PARTS, MADE_ANEW, THREAD_HOPS
 from offload.causes.figures import figures
 from offload.causes.rules import Cause
 from offload.engine import hot_lines
@@ -316,6 +316,32 @@ def test_a_line_of_a_route_stalls_the_loop_only_if_a_request_blocked_it(
     assert found is not None
     known = replace(found, ceiling=Ceiling(102.0, USERS, 0.98, 1.0, 0.0))
     assert (execution.find_loop_stalls(known) is not None) is is_named
+
+
+MAKES = HotLine("quote", "shop.py", 7, 0.2, BLOCKS, "route", "an httpx client")
+
+
+def test_what_requests_make_anew_is_named_with_its_line() -> None:
+    busy: dict[str, Any] = {"cores_used": 0.8, "gil_utilisation": 0.5}
+
+    def made(*lines: HotLine, **values: Any) -> list[Cause]:
+        own = replace(record(**busy | values), who=Who(lines))
+        return [each for each in diagnosis.diagnose([own]) if each.kind == MADE_ANEW]
+
+    [cause] = made(MAKES)
+    assert diagnosis.sentence(cause, 64) == (
+        "Requests make an httpx client again and again, in quote (shop.py:7, route): this takes "
+        "20 % of the time; make it once, such as when the application is loaded, and keep it for "
+        "all requests."
+    )
+    assert made(replace(MAKES, share=0.1), replace(MAKES, share=0.1, line=9))
+    for other in (
+        replace(MAKES, share=0.19),
+        replace(MAKES, makes=None),
+        replace(MAKES, context="thread"),
+    ):
+        assert not made(other)
+    assert not made(MAKES, cores_used=0.3)  # an idle process
 
 
 @pytest.mark.parametrize(("share", "is_named"), [(0.26, True), (0.24, False)])

@@ -137,6 +137,10 @@ def test_blas_threads_in_the_processes_of_a_pool_are_a_suspicion() -> None:
     pool = with_blas(of_pool, kind="asgi", processes=1)
     assert BLAS_THREADS not in kinds(pool)
     assert BLAS_THREADS in diagnosis.switches([pool])
+    for cores_used, is_suspected in ((1.85, True), (1.75, False)):
+        values = {"cores_used": cores_used, "queued_s": 0.0}
+        few = with_blas(of_pool, kind="asgi", processes=1, **values)
+        assert (BLAS_THREADS in diagnosis.switches([few])) is is_suspected
     faster = Gain("OPENBLAS_NUM_THREADS=1", 2.0, 1.9, 2.1)
     [cause] = diagnosis.diagnose([pool], {BLAS_THREADS: faster})
     assert "while 8 calls compute at once" in diagnosis.sentence(cause, 64)

@@ -101,6 +101,17 @@ def test_extreme_figures_show_arenas_unless_a_measurement_refutes_them() -> None
     assert kinds(allocates()) == [ARENAS]
     assert kinds(allocates(), arenas=replace(FASTER, low=0.9)) == [ARENAS]  # two noisy rounds
     assert kinds(allocates(), arenas=replace(FASTER, ratio=1.05, low=0.9)) == [GIL_SATURATED]
+    kept = allocates(1000.0, free_mib=70.0)
+    [arenas, _] = diagnosis.find(kept)
+    assert diagnosis.sentence(arenas, 25) == (
+        "Threads allocate from 14 arenas of glibc's malloc, which keep 70 MiB free after the load; "
+        "set MALLOC_ARENA_MAX=2 in the server's environment."
+    )
+    vain = replace(FASTER, ratio=1.02, low=0.9)
+    *_, last = diagnosis.find(kept, {ARENAS: vain})  # what it keeps is a fact
+    assert (last.kind, last.value, last.threshold) == (ARENAS, 70.0, 64.0)
+    assert "as MALLOC_ARENA_MAX=2 gains nothing" in diagnosis.sentence(last, 25)
+    assert kinds(kept, arenas=FASTER) == [ARENAS]
     assert kinds(allocates(arenas=7)) == kinds(allocates(99_000.0)) == [GIL_SATURATED]
 
 
