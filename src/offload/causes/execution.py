@@ -52,6 +52,7 @@ IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of 
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes: it fills the GIL
 OFTEN_COLLECTED = 0.15  # the same, from which it is a cause: without it the rate is 18 % higher
 GROWN = 1.35  # CPU time of a request at the end of a window over that at its start
+GROWN_CORES = 0.2  # of a process, that its requests use in the application
 FASTER = 0.9  # times as long alone after a load as before: the machine was slower in between
 GROWN_ALONE = 2.0  # times as long alone after a load as before
 GROWN_ALONE_S = 0.002  # s by which it is longer, at least
@@ -388,7 +389,7 @@ def find_cost_grows(of: Figures) -> Cause | None:
     if is_idle(of):
         return None
     loaded = [r.application.routes[0] for r in of.records if r.application.routes]
-    if _is_faster_later(of):
+    if _is_faster_later(of) or _uses_little_cpu(of):
         return None  # the machine, or another thread, made the load slower
     users = of.records[-1].case.users if of.records else 0
     growth = [r.cpu_growth if (r.requests or 0) >= SETTLED * users else None for r in loaded]
@@ -396,6 +397,12 @@ def find_cost_grows(of: Figures) -> Cause | None:
     if not known or len(known) < len(growth) or statistics.median(known) < GROWN:
         return None
     return Cause(COST_GROWS, statistics.median(known), GROWN, route=loaded[-1].route)
+
+
+def _uses_little_cpu(of: Figures) -> bool:
+    """Whether the code of the application uses few cores: that it uses more limits nothing."""
+    cpu_s = median([record.application.cpu_s for record in of.records])
+    return cpu_s is not None and cpu_s * (of.rate or 0.0) < GROWN_CORES * of.processes
 
 
 def _is_short_inside(of: Figures) -> bool:

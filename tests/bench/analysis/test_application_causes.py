@@ -391,6 +391,9 @@ def test_a_request_that_costs_more_in_every_window_grows() -> None:
             processes=processes,
         )
         assert COST_GROWS not in causes
+    for cpu_s, is_named in ((0.0021, True), (0.0019, False)):  # at 100/s
+        own = replace(grown, application=replace(grown.application, cpu_s=cpu_s))
+        assert (COST_GROWS in kinds(records=[own], cores_used=0.6, rate=100.0)) is is_named
     alone_s = IDLE.alone_s or 0.0
     for after, cpu, expected in (  # the machine was slower, unless a request mostly waits
         (0.8, 0.6, NOTHING),
