@@ -15,9 +15,10 @@ from offload.causes.failures import (
     OWN_SERVER_CALL,
     SLOTS_KEPT,
     STUCK_THREADS,
+    WORKER_FAILS,
     import_starts,
 )
-from offload.engine import workload
+from offload.engine import who, workload
 from offload.engine.calling_process import find_application
 from offload.engine.record import Record
 from offload.engine.rounds import WindowDesign
@@ -35,12 +36,20 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload, "PATIENCE", 4.0)
 
 
-def measure(server: str, app: str, path: str, with_gil: bool = False, **settings: Any) -> Record:
+def measure(
+    server: str,
+    app: str,
+    path: str,
+    with_gil: bool = False,
+    folder: Path = FOLDER,
+    sampled: tuple[int, ...] = (),
+    **settings: Any,
+) -> Record:
     """Measure one window of an application, `with_gil` after the load of a single user."""
     require(server)
     work, request = f"app={app}:app", Request(path)
-    case = Case(server, work, USERS, settings=settings, path=str(FOLDER), request=request)
-    design = WindowDesign(has_one=True, is_probe=True)
+    case = Case(server, work, USERS, settings=settings, path=str(folder), request=request)
+    design = WindowDesign(has_one=True, is_probe=True, sampled=sampled)
     [record] = measure_cases(case, with_gil=with_gil, design=design)
     return record
 
@@ -66,6 +75,32 @@ def test_the_cause_of_requests_that_do_not_end_is_named_with_its_line(
     assert cause.kind == kind, record.application.failing.stall
     assert cause.line is not None
     assert (cause.line.function, cause.line.file) == line
+
+
+BREAKS = """
+import time
+
+ENDS = []
+
+
+def app(environ, start):
+    time.sleep(0.02)
+    ENDS.append(time.monotonic())
+    is_late = len(ENDS) > 20 and time.monotonic() > ENDS[20] + 3
+    start("503 Service Unavailable" if is_late else "200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_requests_that_fail_only_after_the_window_are_seen(tmp_path: Path) -> None:
+    if who.find_py_spy() is None:
+        pytest.skip(who.NOT_INSTALLED)
+    (tmp_path / "breaks.py").write_text(BREAKS)
+    record = measure("gunicorn_gthread", "breaks", "/", folder=tmp_path, sampled=(0,), workers=24)
+    [cause] = [each for each in diagnosis.diagnose([record]) if each.kind == WORKER_FAILS]
+    assert "of the load" in diagnosis.clause(cause, USERS)
 
 
 @pytest.mark.server

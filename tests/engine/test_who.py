@@ -344,10 +344,11 @@ def test_a_function_is_named_and_its_server_allows_it_only_meanwhile() -> None:
     try:
         with who.allow_sampling(running.facts) as pids:
             assert pids == {running.facts["pid"]}
-        found = who.sample_server(running.facts, who.Load(running.url, 4), HOT)
+        found, figures = who.sample_server(running.facts, who.Load(running.url, 4), HOT)
     finally:
         server.stop(running)
     assert {line.file for line in found.lines} == {"functions.py"}
+    assert figures is not None and figures.completed
     assert found.lines[0].line == hot_line("functions.py", "lock_held")
 
 

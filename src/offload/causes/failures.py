@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offload.causes import execution
 from offload.causes.figures import Figures
@@ -207,13 +207,17 @@ def _is_held_long(pool: PoolUse, of: Figures) -> bool:
 def find_worker_fails(of: Figures) -> Cause | None:
     """The requests of one process fail, and those of the others do not.
 
-    Or all requests of the only process fail since a moment within the window.
+    Or all requests of the only process fail since a moment within the window, or many do that did
+    not in an earlier one.
     """
     for record in reversed((*of.failed, *of.records)):
         found = [each for each in record.application.failing.processes if each.requests >= ENOUGH]
         if len(found) == 1 and load_fails(record) and _fails_since_a_moment(found[0]):
             share = found[0].failed / found[0].requests
             return Cause(WORKER_FAILS, share, FAILS, limit=1, facts=found[0])
+        if len(found) == 1 and load_fails(record) and record.application.failing.worked_before:
+            later = replace(found[0], failing_s=None)
+            return Cause(WORKER_FAILS, later.failed / later.requests, FAILS, limit=1, facts=later)
         if len(found) < 2:
             continue
         worst = max(found, key=lambda each: each.failed / each.requests)
@@ -376,6 +380,9 @@ def _describe_slots_kept(cause: Cause, _: int) -> str:
 def _describe_worker_fails(cause: Cause, _: int) -> str:
     failing_s = cause.facts.failing_s if isinstance(cause.facts, ProcessFailures) else None
     since_s = failing_s or 0.0
+    if cause.limit == 1 and failing_s is None:
+        share = percent(cause.value or 0.0)
+        return f"{share} of the requests fail since a moment of the load, and before none did"
     if cause.limit == 1:
         when = (
             "since early in the load"

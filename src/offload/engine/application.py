@@ -321,7 +321,8 @@ class Failing:
     has the failures of each process, and `ended` is the number of processes that ended during the
     load. `own_calls` is the number of connections of the server's processes to its own port, beside
     those before the load: the mean over samples of the load, or that at the end of a load that
-    stalled, if it is larger. `stall` is None unless requests failed or stalled.
+    stalled, if it is larger. `stall` is None unless requests failed or stalled. `worked_before`:
+    an earlier load of the same server had hardly any failure.
     """
 
     error: str | None = None
@@ -329,6 +330,7 @@ class Failing:
     ended: int | None = None
     own_calls: float | None = None
     stall: Stall | None = None
+    worked_before: bool = False
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from offload.engine.record import (
 from offload.engine.server import Server, needs_upstream
 from offload.engine.server_reports import serves_application
 from offload.errors import LOAD, STALLED, TOO_SLOW, Flag, Problem, StartError, UserError
+from offload.loads import Figures
 from offload.registry import places
 from offload.suites import Case, Request
 from offload.upstream import Upstream
@@ -44,6 +45,8 @@ from offload.upstream import Upstream
 FAILS_5XX = "5xx"  # as load tools count it
 REQUESTS_AFTER = 20  # sent alone after a load: their CPU time is counted in ticks of 10 ms
 READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
+# Failed requests, and their shares, of a load that fails after a window that did not; guesses.
+FEWEST_FAILURES, FAILS_LATER, WORKED = 10, 0.05, 0.01
 LEFTOVER_S = 15.0  # s until calls that go on after a load are given up; a guess
 IDLE_CORES, IDLE_EVERY_S = 0.5, 0.03  # a server that uses less is idle; three ticks of the clock
 BACKGROUND_CORES, IDLE_S, IDLE_LOOKS = 0.1, 0.1, 5  # less is none; s of a look, and most of them
@@ -186,8 +189,8 @@ class ReadyServer:
             return None
         return round(min(*found.each_s, (after_s - before_s) / (len(found.each_s) + 1)), 6)
 
-    def sample_stacks(self) -> Who:
-        """Sample the stacks of the server under the requests of its case."""
+    def sample_stacks(self) -> tuple[Who, Figures | None]:
+        """Sample the stacks of the server under the requests of its case; see who.sample_server."""
         started = self.started
         load = workload.load(self.url, started.facts, self.before, started.request)
         folder = places.task_folder(started.case.path)
@@ -251,8 +254,14 @@ def measure_round(
             if records[index][-1].problem is not None:
                 continue
             with phases.of("who", who.SECONDS, index):
-                found = members[index].sample_stacks()
+                found, figures = members[index].sample_stacks()
             records[index][-1] = replace(records[index][-1], who=found)
+            if design.is_probe and _fails_later(records[index][-1], figures):
+                with phases.of("load", workload.WINDOW, index):
+                    later = members[index].window(trial, (), design)
+                failing = replace(later.application.failing, worked_before=True)
+                application = replace(later.application, failing=failing)
+                records[index][-1] = replace(later, application=application, who=found)
         for index in members if design.is_probe else ():
             if records[index][-1].problem is None:
                 with phases.of("after", 1.0):
@@ -266,6 +275,13 @@ def measure_round(
         for index in cases
         for record in records[index]
     ]
+
+
+def _fails_later(record: Record, later: Figures | None) -> bool:
+    """Whether requests of the load after a window fail, and those of the window did not."""
+    if later is None or (later.failures or 0) < FEWEST_FAILURES:
+        return False
+    return later.failed_share > FAILS_LATER and record.result.failed_share <= WORKED
 
 
 def _start(

@@ -56,7 +56,7 @@ from offload.engine.processes import ProcessTree
 from offload.engine.retry_loops import sleeps_before_retry
 from offload.engine.sockets import list_peers
 from offload.errors import UserError
-from offload.loads import Load, Window
+from offload.loads import Figures, Load, Window
 
 SECONDS = 2  # s of samples
 LATEST_S = 2.5  # s until the samplers are asked to end, because the machine is busy
@@ -111,17 +111,27 @@ def _sample_by_tool(pid: int) -> Samples | str:
         return run_py_spy(program, pid, Path(into))
 
 
-def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
+def sample_server(
+    facts: Mapping[str, object], load: Load, folder: Path
+) -> tuple[Who, Figures | None]:
     """Sample a server that this process started, by its ready line `facts`, under a load.
 
-    The figures of this load are not used.
+    Return also the figures of this load, None if there was none. Its rate is lower by the sampling.
     """
+    loaded: list[Figures] = []
+    found = _sample_under_load(facts, load, folder, loaded)
+    return found, loaded[0] if loaded else None
+
+
+def _sample_under_load(
+    facts: Mapping[str, object], load: Load, folder: Path, loaded: list[Figures]
+) -> Who:
     pid = int(str(facts["pid"]))
     if find_py_spy() is None and not ((python := find_python(pid)) and has_sampler(python)):
         return Who(why=NOT_INSTALLED)
     is_application = server_reports.serves_application(facts)
     timed = replace(load, seconds=LOAD_S, requests=None, window=Window())
-    loading = threading.Thread(target=_send, args=(timed,), daemon=True)
+    loading = threading.Thread(target=_send, args=(timed, loaded), daemon=True)
     permission = allow_sampling(facts) if needs_permission() else nullcontext()
     with permission:
         port = int(str(facts["port"]))
@@ -202,9 +212,9 @@ def find_awaits(
     return found
 
 
-def _send(load: Load) -> None:
+def _send(load: Load, loaded: list[Figures]) -> None:
     with suppress(UserError):
-        loads.run(load, "builtin")
+        loaded.append(loads.run(load, "builtin").result.figures)
 
 
 def needs_permission() -> bool:

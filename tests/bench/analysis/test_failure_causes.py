@@ -175,6 +175,15 @@ def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
     assert kinds(failing(95, 0.01)) == [REQUESTS_FAIL]  # hardly any worked before
     [early] = diagnosis.diagnose([failing(40, 0.01)])
     assert diagnosis.clause(early, 25).startswith("all requests fail since early in the load, and")
+    later = failing(100, 0.0)
+    now = replace(later.application.failing, worked_before=True)
+    later = replace(later, application=replace(later.application, failing=now))
+    [since] = diagnosis.diagnose([later])
+    assert diagnosis.clause(since, 25) == (
+        "100 % of the requests fail since a moment of the load, and before none did"
+    )
+    few = replace(later, result=replace(later.result, completed=80, failed={"5xx": 20}))
+    assert kinds(few) == [REQUESTS_FAIL]
     assert kinds(failing(40, 1.8, last=2)) == [REQUESTS_FAIL]  # by chance the last ones
     assert kinds(failing(40, 1.8, last=15)) == [REQUESTS_FAIL]
 

@@ -43,7 +43,7 @@ def main(kind: str, name: str, strategy: str) -> None:
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
     running = server.start(case, {"HOT_URL": f"http://127.0.0.1:{upstream.server_port}/"})
     try:
-        found = who.sample_server(running.facts, Load(running.url, 8), FOLDER)
+        found, _ = who.sample_server(running.facts, Load(running.url, 8), FOLDER)
     finally:
         server.stop(running)
         upstream.shutdown()
