@@ -34,6 +34,7 @@ AWAITED = 0.5  # threads that wait for calls in a queue, for each request inside
 MOST_USERS = 0.75  # requests inside, as a share of the users
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
+LONGER = 1.5  # time of a request that fails over that of one alone: it waited before
 LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
 OWN_CALLS = 0.1  # connections to the server itself, as a share of the requests in progress
 SOON_S = 0.1  # s: a process that fails within this time failed before the window
@@ -56,6 +57,7 @@ REQUESTS_FAIL = "requests_fail"
 FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
 REQUEST_FORKS = "request_forks"  # its rule stands in processes.py, too
 BACKLOG_GROWS = "backlog_grows"  # its rule stands in pools.py
+POOL_TIMEOUTS = "pool_timeouts"
 
 
 def find_own_pool_wait(of: Figures) -> Cause | None:
@@ -202,6 +204,28 @@ def _is_held_long(pool: PoolUse, of: Figures) -> bool:
     if not of.rate or not of.alone_s:
         return False
     return (pool.limit or 0) * of.processes / of.rate >= HELD * of.alone_s
+
+
+def find_pool_timeouts(of: Figures) -> Cause | None:
+    """Requests fail after a long time, while all threads of an executor are in use.
+
+    As many calls wait for one as there are threads, so that a request waits at least as long again
+    as its own call takes.
+    """
+    for record in reversed((*of.records, *of.failed)):
+        own, alone_s = record.application, record.baseline.alone_s
+        if not load_fails(record) or not alone_s or (own.inside_s or 0.0) < LONGER * alone_s:
+            continue
+        for pool in own.threads.pools:
+            is_full = pool.kind in EXECUTORS and (pool.full or 0.0) >= TAKEN
+            if is_full and (pool.waiting or 0.0) >= (pool.limit or 0):
+                stalled = () if own.failing.stall is None else own.failing.stall.pools
+                places = [each.place for each in stalled if each.threads == pool.limit]
+                line = _line(places[0], 1.0) if places else None
+                return Cause(
+                    POOL_TIMEOUTS, pool.full, TAKEN, limit=pool.limit, line=line, facts=pool
+                )
+    return None
 
 
 def find_worker_fails(of: Figures) -> Cause | None:
@@ -377,6 +401,16 @@ def _describe_slots_kept(cause: Cause, _: int) -> str:
     )
 
 
+def _describe_pool_timeouts(cause: Cause, _: int) -> str:
+    pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("an executor")
+    name = f"{escaped(pool.name)} ({pool.kind})" if pool.name else pool.kind
+    return (
+        f"requests fail while calls wait: all {counted(cause.limit or 0, 'thread')} of {name} are "
+        f"in use for {percent(cause.value or 0.0)} of the time{_place(cause)}, and "
+        f"{pool.waiting or 0.0:.0f} calls wait for one, also such whose request has ended"
+    )
+
+
 def _describe_worker_fails(cause: Cause, _: int) -> str:
     failing_s = cause.facts.failing_s if isinstance(cause.facts, ProcessFailures) else None
     since_s = failing_s or 0.0
@@ -457,13 +491,32 @@ RULES = (
         is_failure=True,
     ),
     Rule(
+        POOL_TIMEOUTS,
+        find_pool_timeouts,
+        _describe_pool_timeouts,
+        "give it as many threads as calls at once, or refuse requests early; a timeout ends the "
+        "wait and not the call: set one inside it, too",
+        is_per_process=True,
+        is_symptom_of=frozenset(
+            {OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, SLOTS_KEPT, BACKLOG_GROWS}
+        ),
+        is_failure=True,
+    ),
+    Rule(
         WORKER_FAILS,
         find_worker_fails,
         _describe_worker_fails,
         "look at what this process keeps between requests, such as a broken connection, and "
         "replace that after an error",
         is_symptom_of=frozenset(
-            {OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, SLOTS_KEPT, BACKLOG_GROWS}
+            {
+                OWN_POOL_WAIT,
+                OWN_SERVER_CALL,
+                STUCK_THREADS,
+                SLOTS_KEPT,
+                BACKLOG_GROWS,
+                POOL_TIMEOUTS,
+            }
         ),
         is_failure=True,
     ),
@@ -490,6 +543,7 @@ RULES = (
                 FORK_WITH_THREADS,
                 MEMORY_LIMIT,
                 BACKLOG_GROWS,
+                POOL_TIMEOUTS,
             }
         ),
         is_failure=True,
@@ -511,6 +565,7 @@ RULES = (
                 REQUEST_FORKS,
                 MEMORY_LIMIT,
                 BACKLOG_GROWS,
+                POOL_TIMEOUTS,
             }
         ),
     ),

@@ -12,6 +12,7 @@ from offload.causes.failures import (
     NO_PROGRESS,
     OWN_POOL_WAIT,
     OWN_SERVER_CALL,
+    POOL_TIMEOUTS,
     REQUESTS_FAIL,
     SLOTS_KEPT,
     STUCK_THREADS,
@@ -186,6 +187,29 @@ def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
     assert kinds(few) == [REQUESTS_FAIL]
     assert kinds(failing(40, 1.8, last=2)) == [REQUESTS_FAIL]  # by chance the last ones
     assert kinds(failing(40, 1.8, last=15)) == [REQUESTS_FAIL]
+
+
+def test_an_executor_whose_queue_takes_longer_than_a_timeout_is_named() -> None:
+    def failing(full: float = 1.0, waiting: float = 54.0, s: float = 0.5, **more: Any) -> list[str]:
+        use = PoolUse("ThreadPoolExecutor", "grant.POOL", 24, full, waiting, 64.0)
+        stall = Stall(pools=(StalledPool("register", 24, place=PLACE),))
+        own = Application(
+            "asgi", failing=Failing(stall=stall), threads=Threads(pools=(use,)), inside_s=s
+        )
+        values = {"completed": 40, "failed": {"5xx": 1160}, **more}
+        causes = diagnosis.diagnose([changed(RECORD, application=own, alone_s=0.3, **values)])
+        return [diagnosis.clause(each, 64) for each in causes if each.kind == POOL_TIMEOUTS]
+
+    assert failing() == [
+        "requests fail while calls wait: all 24 threads of grant.POOL (ThreadPoolExecutor) are in "
+        "use for 100 % of the time in price (shop.py:12), and 54 calls wait for one, also such "
+        "whose request has ended"
+    ]
+    assert failing(0.9, 24.0, 0.45)
+    assert not failing(full=0.89)
+    assert not failing(waiting=23.0)
+    assert not failing(s=0.44)  # they fail at once, by something else
+    assert not failing(completed=4000)
 
 
 def test_connections_of_the_server_to_itself_are_calls_of_itself() -> None:
