@@ -75,3 +75,16 @@ def test_threads_beside_which_a_pool_was_forked_are_named_once_a_process_of_it_i
     assert [(each["function"], each["file"]) for each in beside()] == [
         (name, "forked.py") for name in threads
     ]
+
+
+def test_without_threads_of_the_user_those_of_pools_are_named(serve: Serve) -> None:
+    running = serve("gunicorn_gthread", "forked:stuck_in_pool", workers=2)
+    assert get(running.url)[0] == 200
+
+    def beside() -> list[dict[str, object]]:
+        found = server_reports.report_window(running.facts, running.url, 0.0, time.monotonic())
+        return list(found["application"]["threads"]["beside"])
+
+    assert wait_until(lambda: bool(beside()))
+    assert all(each["is_pool"] for each in beside())
+    assert "holders_0" in [each["name"] for each in beside()]

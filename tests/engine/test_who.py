@@ -195,8 +195,8 @@ def test_a_line_that_mostly_sleeps_in_a_library_before_a_retry_says_so(
     assert (found.function, found.doing) == ("level", doing)
 
 
-@pytest.mark.parametrize(("making", "makes"), [(60, "an httpx client"), (40, None)])
-def test_a_line_that_mostly_makes_something_says_what(making: int, makes: str | None) -> None:
+@pytest.mark.parametrize(("making", "creates"), [(60, "an httpx client"), (40, None)])
+def test_a_line_that_mostly_creates_something_says_what(making: int, creates: str | None) -> None:
     call = (*ASGI, "quote@/a/x.py:2")
     client = (
         *call,
@@ -204,7 +204,7 @@ def test_a_line_that_mostly_makes_something_says_what(making: int, makes: str | 
         f"create_default_context@{LIB}/ssl.py:7",
     )
     [found] = hot_lines.find_lines(samples(every=[(client, making), (call, 100 - making)]))
-    assert (found.function, found.makes) == ("quote", makes)
+    assert (found.function, found.creates) == ("quote", creates)
 
 
 def test_a_thread_of_the_application_counts_while_it_holds_the_gil_or_computes() -> None:

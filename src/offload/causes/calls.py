@@ -6,10 +6,11 @@ import statistics
 from dataclasses import dataclass
 
 from offload.causes import execution, pools, who
-from offload.causes.execution import BODY_PARTS, MADE_ANEW, THREAD_HOPS
+from offload.causes.execution import BODY_PARTS, NEW_OBJECTS, THREAD_HOPS
 from offload.causes.figures import Figures, median
 from offload.causes.rules import Cause, Rule, may_explain
 from offload.engine import hot_lines
+from offload.engine.application import HotLine
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent
@@ -32,8 +33,8 @@ KEPT = 0.5  # share of connections that live on
 LAYERS, LAYER_S = 3, 100e-6  # of BaseHTTPMiddleware; s of CPU for each, on Python 3.11
 LAYERS_SHARE = 1 / 3  # of the CPU time of a request
 RETRIED = 0.25  # share of the time of threads, or of the tasks, that sleep before a retry
-MADE = 0.2  # share of the time in which a line makes something: without it the rate is 25 % higher
-MADE_MAIN = 0.5  # the same, from which it is why the loop or the GIL is busy
+CREATES = 0.2  # share of the time in which requests create something: without it 25 % more is left
+CREATES_MAIN = 0.5  # the same, from which it is why the loop or the GIL is busy
 CHILDREN = 0.3  # share of the CPU time in processes that a request starts
 
 NEW_CONNECTIONS = "new_connections"
@@ -42,6 +43,7 @@ NEW_PROCESSES = "new_processes"
 DEBUG_TOOLS = "debug_tools"
 MIDDLEWARE_LAYERS = "middleware_layers"
 RETRIES = "retries"
+HELD = (hot_lines.HOLDS, hot_lines.BLOCKS)  # what a line does that keeps others from running
 
 
 @dataclass(frozen=True)
@@ -211,18 +213,27 @@ def find_retries(of: Figures) -> Cause | None:
     return Cause(RETRIES, line.share, RETRIED, line=line)
 
 
-def find_made_anew(of: Figures) -> Cause | None:
-    """Requests of a busy process make something that is slow to make, and could be kept."""
-    lines = of.records[-1].who.lines if of.records and of.records[-1].who is not None else ()
-    makes = [line for line in lines if line.makes and line.context not in hot_lines.OWN]
-    if not makes or execution.is_idle(of):
+def find_new_objects(of: Figures) -> Cause | None:
+    """Requests of a busy process create something that is slow to create, and could be kept."""
+    lines = next((r.who.lines for r in reversed(of.records) if r.who and r.who.lines), ())
+    creating = [line for line in lines if line.creates and _is_of_requests(line)]
+    if not creating or execution.is_idle(of):
         return None
-    share = sum(line.share for line in makes if line.makes == makes[0].makes)
-    return Cause(MADE_ANEW, round(share, 3), MADE, line=makes[0]) if share >= MADE else None
+    first = creating[0]
+    alike = (first.creates, first.doing)  # shares of other kinds have another meaning
+    share = sum(each.share for each in creating if (each.creates, each.doing) == alike)
+    return Cause(NEW_OBJECTS, round(share, 3), CREATES, line=first) if share >= CREATES else None
 
 
-def _made_anew_explains(cause: Cause, _: str) -> bool:
-    return may_explain(cause) and (cause.value or 0.0) >= MADE_MAIN
+def _is_of_requests(line: HotLine) -> bool:
+    """Whether requests run a line; its share is that of threads or of a process."""
+    others = (*hot_lines.OWN, hot_lines.ASYNCIO_TASK, execution.BACKGROUND)
+    return line.context not in others and line.doing != hot_lines.COMPUTES
+
+
+def _new_objects_explains(cause: Cause, _: str) -> bool:
+    is_main = (cause.value or 0.0) >= CREATES_MAIN
+    return may_explain(cause) and is_main and cause.line is not None and cause.line.doing in HELD
 
 
 def find_new_processes(of: Figures) -> Cause | None:
@@ -328,10 +339,11 @@ def _describe_retries(cause: Cause, _: int) -> str:
     )
 
 
-def _describe_made_anew(cause: Cause, _: int) -> str:
-    made = "" if cause.line is None else f"{cause.line.makes} again and again"
+def _describe_new_objects(cause: Cause, _: int) -> str:
+    what = "objects" if cause.line is None else cause.line.creates
     line = "" if cause.line is None else f", in {who.place(cause.line)}"
-    return f"requests make {made}{line}: this takes {percent(cause.value or 0.0)} of the time"
+    share = percent(cause.value or 0.0)
+    return f"requests create {what} again and again{line}: this takes {share} of the time"
 
 
 def _describe_debug_tools(cause: Cause, _: int) -> str:
@@ -389,11 +401,11 @@ RULES = (
         is_symptom_of=execution.STOPPED,
     ),
     Rule(
-        MADE_ANEW,
-        find_made_anew,
-        _describe_made_anew,
-        "make it once, such as when the application is loaded, and keep it for all requests",
-        explains=_made_anew_explains,
+        NEW_OBJECTS,
+        find_new_objects,
+        _describe_new_objects,
+        "create it once, such as when the application is loaded, and keep it for all requests",
+        explains=_new_objects_explains,
         is_symptom_of=execution.STOPPED,
     ),
     Rule(

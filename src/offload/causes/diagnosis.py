@@ -123,13 +123,24 @@ def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     """
     found = [cause for cause in _candidates(of, gains) if not _is_unconfirmed(cause)]
     found = [cause for cause in found if not _is_symptom(cause, found)]
-    found.sort(key=lambda cause: cause.gain is not None and cause.gain.is_refuted)
+    found.sort(key=_is_last)
     known = of.rate, of.alone_s, of.busy_cores, of.signs.wait_share
-    is_limited = any(cause.kind != failures.REQUESTS_FAIL for cause in found)
+    is_limited = any(
+        cause.kind != failures.REQUESTS_FAIL and not memory.is_kept(cause) for cause in found
+    )
     if is_limited or None in known or execution.is_gil_unknown(of):
         return found
     last = find_last_word(of)
-    return found if last is None else [*found, last]
+    if last is None or (last.kind == NOTHING and any(map(memory.is_kept, found))):
+        return found
+    return [*found, last]
+
+
+def _is_last(cause: Cause) -> bool:
+    """Whether its remedy gains nothing, or it makes nothing slower."""
+    gain = cause.gain
+    is_refuted = gain is not None and gain.is_refuted
+    return is_refuted or (memory.is_kept(cause) and (gain is None or not gain.is_clear))
 
 
 def _is_symptom(cause: Cause, found: Sequence[Cause]) -> bool:

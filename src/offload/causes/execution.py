@@ -43,6 +43,7 @@ OWN_GIL = 0.2  # share of the time in which own threads hold the GIL: without th
 OWN_MAIN = 1 / 3  # the same, from which they are why the GIL is full
 OWN_IDLE = 0.2  # cores that a process uses without requests
 MOST_OF_IDLE = 1.5  # times as much under load: both are known to a tenth of a core at best
+MOST_OF_UNCALLED = 2.0  # the same of pools, if hardly any request calls a thread
 OWN_FULL = 0.75  # utilisation of the GIL then: such threads also hold it for long at a time
 OWN_STALLS = 0.1  # share of the time in which they hold the GIL, if the event loop is late for long
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
@@ -79,7 +80,7 @@ WAITS_ELSEWHERE = "waits_elsewhere"
 THREAD_HOPS, BODY_PARTS = "thread_hops", "body_parts"  # of the chapter calls
 CPU_SATURATED = "cpu_saturated"
 COST_GROWS = "cost_grows"
-MADE_ANEW = "made_anew"  # its rule stands in calls.py
+NEW_OBJECTS = "new_objects"  # its rule stands in calls.py
 THREAD_CONTENTION = "thread_contention"
 
 
@@ -281,7 +282,7 @@ def find_background_gil(of: Figures) -> Cause | None:
     contexts: tuple[str, ...] = (OWN_THREAD,)
     if runs_idle and whole <= MOST_OF_IDLE * idle:
         contexts = OWN_WORK
-    elif runs_idle and _calls_few_threads(of):
+    elif runs_idle and whole <= MOST_OF_UNCALLED * idle and _calls_few_threads(of):
         contexts = (OWN_THREAD, THREAD_POOL)
     own = [line for line in busy if line.context in contexts]
     share = math.fsum(line.share for line in own)
@@ -616,7 +617,7 @@ RULES = (
         "await what it waits for, or run it in a thread: by asyncio.to_thread, or in FastAPI, "
         "Starlette and Django as a def route",
         is_per_process=True,
-        is_symptom_of=STOPPED | {BACKGROUND_GIL, BODY_PARTS, MADE_ANEW},
+        is_symptom_of=STOPPED | {BACKGROUND_GIL, BODY_PARTS, NEW_OBJECTS},
     ),
     Rule(
         LOOP_STALLS,
@@ -625,7 +626,7 @@ RULES = (
         "run that in a process of its own, in parts that await in between, or less often; if "
         "several requests do the same at once, let one do it for all",
         is_symptom_of=STOPPED
-        | {LOOP_BLOCKED, GIL_SATURATED, BACKGROUND_GIL, BODY_PARTS, MADE_ANEW},
+        | {LOOP_BLOCKED, GIL_SATURATED, BACKGROUND_GIL, BODY_PARTS, NEW_OBJECTS},
     ),
     Rule(
         BACKGROUND_GIL,
@@ -649,7 +650,7 @@ RULES = (
             THREAD_HOPS,
             BODY_PARTS,
             BLAS_THREADS,
-            MADE_ANEW,
+            NEW_OBJECTS,
         },
     ),
     Rule(

@@ -56,7 +56,6 @@ NO_PROGRESS = "no_progress"
 REQUESTS_FAIL = "requests_fail"
 FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
 REQUEST_FORKS = "request_forks"  # its rule stands in processes.py, too
-BACKLOG_GROWS = "backlog_grows"  # its rule stands in pools.py
 POOL_TIMEOUTS = "pool_timeouts"
 
 
@@ -497,9 +496,7 @@ RULES = (
         "give it as many threads as calls at once, or refuse requests early; a timeout ends the "
         "wait and not the call: set one inside it, too",
         is_per_process=True,
-        is_symptom_of=frozenset(
-            {OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, SLOTS_KEPT, BACKLOG_GROWS}
-        ),
+        is_symptom_of=frozenset({OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, SLOTS_KEPT}),
         is_failure=True,
     ),
     Rule(
@@ -514,7 +511,6 @@ RULES = (
                 OWN_SERVER_CALL,
                 STUCK_THREADS,
                 SLOTS_KEPT,
-                BACKLOG_GROWS,
                 POOL_TIMEOUTS,
             }
         ),
@@ -542,7 +538,6 @@ RULES = (
                 WORKER_ENDED,
                 FORK_WITH_THREADS,
                 MEMORY_LIMIT,
-                BACKLOG_GROWS,
                 POOL_TIMEOUTS,
             }
         ),
@@ -564,7 +559,6 @@ RULES = (
                 FORK_WITH_THREADS,
                 REQUEST_FORKS,
                 MEMORY_LIMIT,
-                BACKLOG_GROWS,
                 POOL_TIMEOUTS,
             }
         ),

@@ -51,7 +51,7 @@ def find_blas_threads(of: Figures) -> Cause | None:
     """BLAS starts threads in each call, although the calls alone need more cores than there are.
 
     If the calls at once are fewer than the cores, the threads may help: then it is a suspicion, as
-    for threads in children, which may also be those of Python.
+    for threads in children, which may also be those of Python, and if not all cores are in use.
     """
     found, cores = of.records[-1].application.threads.blas if of.records else Blas(), of.cores
     if not found.threads or found.share is None or found.share < BLAS_SHARE or cores is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from offload.causes import execution
 from offload.causes.failures import MEMORY_LIMIT
 from offload.causes.figures import Figures
@@ -29,6 +31,11 @@ ARENAS = "arenas"
 PRELOAD_LOST = "preload_lost"
 
 FREEZE = Switch({"SERVER_FREEZE": "yes"}, how="gc.freeze() after the import")
+
+
+@dataclass(frozen=True)
+class KeptByArenas(Malloc):
+    """Arenas that keep much memory free after the load."""
 
 
 def find_collector(of: Figures) -> Cause | None:
@@ -63,22 +70,28 @@ def find_arenas(of: Figures) -> Cause | None:
     is_busy = (of.busy_each or 0.0) >= execution.IDLE
     faults = of.page_faults if is_busy else 0.0
     least_mib = max(LEAST_MIB, FREE_SHARE * (private_mib or 0.0))
-    keeps = (found.free_mib or 0.0) >= least_mib
+    keeps = private_mib is not None and (found.free_mib or 0.0) >= least_mib
     if (faults or 0.0) < FAULTS and not keeps:
         return None
     is_extreme = (faults or 0.0) >= MANY_FAULTS and found.arenas >= MANY_ARENAS
     if keeps and not is_extreme:
-        return Cause(ARENAS, found.free_mib, least_mib, facts=found)
+        kept = KeptByArenas(found.arenas, found.free_mib, found.peak_mib)
+        return Cause(ARENAS, found.free_mib, least_mib, facts=kept)
     return Cause(ARENAS, of.page_faults, FAULTS, facts=found, needs_gain=not is_extreme)
 
 
+def is_kept(cause: Cause) -> bool:
+    """Whether a cause is memory that is only kept, which makes nothing slower."""
+    return isinstance(cause.facts, KeptByArenas)
+
+
 def _is_by_faults(cause: Cause) -> bool:
-    return cause.threshold == FAULTS
+    return not is_kept(cause)
 
 
 def _arenas_explain(cause: Cause, _: str) -> bool:
-    """Whether they explain another cause: memory that is only kept makes nothing slower."""
-    return may_explain(cause) and (_is_by_faults(cause) or cause.gain is not None)
+    """Whether they explain another cause: memory that is only kept must have a gain."""
+    return may_explain(cause) and (not is_kept(cause) or cause.gain is not None)
 
 
 def find_preload_lost(of: Figures) -> Cause | None:
@@ -145,7 +158,7 @@ def _remedy_of_preload_lost(cause: Cause) -> str:
 def _describe_arenas(cause: Cause, _: int) -> str:
     found = cause.facts
     kept = found.text if isinstance(found, Malloc) else "threads allocate from several arenas"
-    if not _is_by_faults(cause):
+    if is_kept(cause):
         return f"{kept} after the load"
     return f"{kept}, with {cause.value or 0.0:,.0f} page faults in a second of CPU time"
 

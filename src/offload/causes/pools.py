@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from offload.causes import execution, who
 from offload.causes.execution import LOCKS, STRETCHED, THREAD_HOPS
 from offload.causes.failures import (
-    BACKLOG_GROWS,
     DEFAULT,
     EXECUTORS,
     OWN_POOL_WAIT,
@@ -52,6 +51,7 @@ ON_DEMAND = 1.5  # requests that are served at once for each known part of a que
 LEAST_IDLE = 0.2  # share of the CPU: with less, a larger pool carries hardly more
 
 DEFAULT_EXECUTOR = "default_executor"
+BACKLOG_GROWS = "backlog_grows"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 # As in metrics/pool_use.py.
 QUEUES = ("queue.Queue", "asyncio.Queue")
@@ -196,8 +196,7 @@ def find_backlog_grows(of: Figures) -> Cause | None:
 
 
 def _find_backlog_of_calls(of: Figures) -> Cause | None:
-    record = next(reversed((*of.records, *of.failed)), None)
-    for pool in () if record is None else record.application.threads.pools:
+    for pool in of.records[-1].application.threads.pools if of.records else ():
         waiting, is_kind = pool.waiting or 0.0, pool.kind in EXECUTORS
         if pool.kind in QUEUES:
             waiting, is_kind = pool.queued or 0.0, (pool.idle_waiting or 0.0) >= CONSUMES
@@ -500,6 +499,5 @@ RULES = (
         _describe_backlog_grows,
         _remedy_backlog_grows,
         is_symptom_of=STOPPED,
-        is_failure=True,
     ),
 )

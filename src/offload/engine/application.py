@@ -377,8 +377,8 @@ class HotLine:
     that of "keeps memory" is of the memory that is allocated and stays in use; the others
     are means over the processes that run this code. `file` is relative to the
     user's folder. `context` is what the function is for the application, such as "route" or
-    "middleware"; None is unknown. `makes` is what it mostly makes by a library, such as "an httpx
-    client", which is slow to make.
+    "middleware"; None is unknown. `creates` is what a library mostly creates for it, such as "an
+    httpx client", which is slow.
     """
 
     function: str
@@ -387,7 +387,7 @@ class HotLine:
     share: float
     doing: str
     context: str | None = None
-    makes: str | None = None
+    creates: str | None = None
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ FORKED = (("/multiprocessing/process.py", "_bootstrap"),)  # the first function 
 THREAD_POOL, ASYNCIO_TASK = "thread pool", "asyncio task"
 BACK_OFF = re.compile(r"retr(?:y|ies)|tenacity|back_?off")  # files that sleep before a retry
 OTHER_BACK_OFF = (("/botocore/endpoint.py", "_needs_retry"),)
-MAKES = (  # what is slow to make and can be kept: a function of a library, and what it makes
+CREATORS = (  # functions of libraries that create what is slow to create and can be kept
     ("/sqlalchemy/engine/create.py", "create_engine", "an SQLAlchemy engine"),
     ("/sqlalchemy/engine/create.py", "first_connect", "an SQLAlchemy engine"),
     ("/sqlalchemy/ext/asyncio/engine.py", "create_async_engine", "an SQLAlchemy engine"),
@@ -149,8 +149,8 @@ MAKES = (  # what is slow to make and can be kept: a function of a library, and 
     ("/urllib3/poolmanager.py", "__init__", "a urllib3 pool"),
     ("/boto3/session.py", "", "a boto3 client"),
     ("/botocore/session.py", "create_client", "a botocore client"),
-    ("/redis/client.py", "__init__", "a Redis client"),
-    ("/redis/asyncio/client.py", "__init__", "a Redis client"),
+    ("/redis/client.py", "from_url", "a Redis client"),
+    ("/redis/asyncio/client.py", "from_url", "a Redis client"),
     ("/pymongo/synchronous/mongo_client.py", "__init__", "a MongoDB client"),
     ("/pymongo/asynchronous/mongo_client.py", "__init__", "a MongoDB client"),
     ("/grpc/_channel.py", "__init__", "a gRPC channel"),
@@ -159,11 +159,15 @@ MAKES = (  # what is slow to make and can be kept: a function of a library, and 
     ("/ssl.py", "load_default_certs", "an SSL context"),
     ("/urllib3/util/ssl_.py", "create_urllib3_context", "an SSL context"),
     ("/jinja2/environment.py", "compile", "a compiled Jinja template"),
-    ("/jinja2/environment.py", "__init__", "a Jinja environment"),
     ("/django/template/base.py", "compile_nodelist", "a compiled Django template"),
     ("/re/_compiler.py", "compile", "a compiled regular expression"),
     ("/sre_compile.py", "compile", "a compiled regular expression"),
-    ("/pydantic/_internal/_model_construction.py", "", "a pydantic model class"),
+    ("/pydantic/_internal/_model_construction.py", "__new__", "a pydantic model class"),
+    (
+        "/pydantic/_internal/_model_construction.py",
+        "complete_model_class",
+        "a pydantic model class",
+    ),
     ("/pydantic/type_adapter.py", "__init__", "a pydantic TypeAdapter"),
     ("/collections/__init__.py", "namedtuple", "a namedtuple class"),
     ("/dataclasses.py", "_process_class", "a dataclass"),
@@ -286,7 +290,7 @@ class Counts:
     running: int = 0
     every: int = 0
     retrying: int = 0
-    makes: Counter[str] = field(default_factory=Counter)
+    creates: Counter[str] = field(default_factory=Counter)
     contexts: Counter[str | None] = field(default_factory=Counter)
 
     @property
@@ -301,7 +305,7 @@ class Counts:
         self.running += other.running
         self.every += other.every
         self.retrying += other.retrying
-        self.makes += other.makes
+        self.creates += other.creates
         self.contexts += other.contexts
 
 
@@ -324,8 +328,8 @@ def find_lines(
             counts = lines.setdefault(spot.frame, Counts())
             setattr(counts, counted, getattr(counts, counted) + stack.count)
             counts.contexts[spot.context] += stack.count
-            if (made := _made_by(stack.frames, spot.frame)) is not None:
-                counts.makes[made] += stack.count
+            if (created := _find_created(stack.frames, spot.frame)) is not None:
+                counts.creates[created] += stack.count
             if counted == "every" and _retries(stack.frames):
                 counts.retrying += stack.count
             pids.setdefault(counted, set()).add(stack.pid)
@@ -352,8 +356,8 @@ def find_lines(
             context = endpoints.get((frame.file, frame.function), context)
         file = shortened(frame.file, folder)
         half = counts.contexts.total() / 2
-        makes = next((made for made, count in counts.makes.items() if count > half), None)
-        known = frame.function, file, frame.line, round(share, 3), doing, context, makes
+        creates = next((what for what, count in counts.creates.items() if count > half), None)
+        known = frame.function, file, frame.line, round(share, 3), doing, context, creates
         found.append(HotLine(*known))
     found.sort(key=lambda line: -line.share)
     first = next((line for line in found if line.context != OWN_THREAD), None)
@@ -370,16 +374,16 @@ def backs_off(file: str, function: str = "") -> bool:
     return BACK_OFF.search(file) is not None or _fits(OTHER_BACK_OFF, f"/{file}", function)
 
 
-def _made_by(frames: Sequence[Frame], caller: Frame) -> str | None:
-    """Return what the first of MAKES that a line of the user calls makes; None if there is none."""
+def _find_created(frames: Sequence[Frame], caller: Frame) -> str | None:
+    """Return what the first of CREATORS that a line of the user calls creates; None without one."""
     inner = frames[len(frames) - frames[::-1].index(caller) :]
-    made = (
+    found = (
         what
         for frame in inner
-        for path, function, what in MAKES
+        for path, function, what in CREATORS
         if f"/{frame.file}".endswith(path) and function in ("", frame.function)
     )
-    return next(made, None)
+    return next(found, None)
 
 
 def _retries(frames: Sequence[Frame]) -> bool:

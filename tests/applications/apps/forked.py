@@ -72,10 +72,10 @@ def use():
         pass
 
 
-def _pool(environ, start_response, is_held):
-    """Fork a pool, whose processes then lack the thread that holds the lock."""
-    if is_held:
-        threading.Thread(target=keep, daemon=True).start()
+def _pool(environ, start_response, hold):
+    """Fork a pool, whose processes then lack the thread that `hold` lets hold the lock."""
+    if hold is not None:
+        hold()
         while not LOCK.locked():
             time.sleep(0.01)
     pool = ProcessPoolExecutor(2, get_context("fork"))
@@ -87,12 +87,19 @@ def _pool(environ, start_response, is_held):
 
 def stuck(environ, start_response):
     """Fork a pool beside a thread that holds a lock."""
-    return _pool(environ, start_response, True)
+    return _pool(environ, start_response, threading.Thread(target=keep, daemon=True).start)
+
+
+def stuck_in_pool(environ, start_response):
+    """Fork a pool beside a thread of another pool that holds a lock."""
+    holders = ThreadPoolExecutor(1, "holders")
+    POOLS.append(holders)
+    return _pool(environ, start_response, lambda: holders.submit(keep))
 
 
 def free(environ, start_response):
     """Fork a pool of which one process works and then waits for calls."""
-    return _pool(environ, start_response, False)
+    return _pool(environ, start_response, None)
 
 
 def forking(environ, start_response):

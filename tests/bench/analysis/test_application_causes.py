@@ -239,10 +239,10 @@ def test_threads_of_the_application_that_hold_the_gil_are_named() -> None:
         assert BACKGROUND_GIL not in [cause.kind for cause in more]  # also that of requests
         of_requests = found(full, background=[works], **(busy | {"records": idle(0.2)}))
         assert BACKGROUND_GIL not in [cause.kind for cause in of_requests]
-    [record] = idle(0.3)
     in_pool = replace(own, context="thread pool", share=0.9)  # more than was seen without requests
-    for calls, is_named in ((0, True), (15, False)):  # in threads, of 100 requests
-        threads = Threads(handovers=calls)
+    for calls, cores, is_named in ((0, 0.5, True), (15, 0.5, False), (0, 0.4, False)):
+        [record] = idle(cores)
+        threads = Threads(handovers=calls)  # of 100 requests
         result = replace(record.result, completed=100)
         application = replace(record.application, threads=threads)
         few = replace(record, result=result, application=application)

@@ -19,7 +19,7 @@ from offload.causes.calls import (
     Hops,
 )
 from offload.causes.ceiling import USERS, Ceiling
-from offload.causes.execution import BODY_PARTS, MADE_ANEW, THREAD_HOPS
+from offload.causes.execution import BODY_PARTS, NEW_OBJECTS, THREAD_HOPS
 from offload.causes.figures import figures
 from offload.causes.rules import Cause
 from offload.engine import hot_lines
@@ -318,30 +318,43 @@ def test_a_line_of_a_route_stalls_the_loop_only_if_a_request_blocked_it(
     assert (execution.find_loop_stalls(known) is not None) is is_named
 
 
-MAKES = HotLine("quote", "shop.py", 7, 0.2, BLOCKS, "route", "an httpx client")
+CREATES = HotLine("quote", "shop.py", 7, 0.2, BLOCKS, "route", "an httpx client")
 
 
-def test_what_requests_make_anew_is_named_with_its_line() -> None:
+def test_what_requests_create_again_is_named_with_its_line() -> None:
     busy: dict[str, Any] = {"cores_used": 0.8, "gil_utilisation": 0.5}
 
-    def made(*lines: HotLine, **values: Any) -> list[Cause]:
+    def created(*lines: HotLine, **values: Any) -> list[Cause]:
         own = replace(record(**busy | values), who=Who(lines))
-        return [each for each in diagnosis.diagnose([own]) if each.kind == MADE_ANEW]
+        return [each for each in diagnosis.diagnose([own]) if each.kind == NEW_OBJECTS]
 
-    [cause] = made(MAKES)
+    [cause] = created(CREATES)
     assert diagnosis.sentence(cause, 64) == (
-        "Requests make an httpx client again and again, in quote (shop.py:7, route): this takes "
-        "20 % of the time; make it once, such as when the application is loaded, and keep it for "
+        "Requests create an httpx client again and again, in quote (shop.py:7, route): this takes "
+        "20 % of the time; create it once, such as when the application is loaded, and keep it for "
         "all requests."
     )
-    assert made(replace(MAKES, share=0.1), replace(MAKES, share=0.1, line=9))
+    assert created(replace(CREATES, share=0.1), replace(CREATES, share=0.1, line=9))
+    sampled = replace(record(**busy), who=Who((CREATES,)))
+    assert NEW_OBJECTS in [each.kind for each in diagnosis.diagnose([sampled, record(**busy)])]
     for other in (
-        replace(MAKES, share=0.19),
-        replace(MAKES, makes=None),
-        replace(MAKES, context="thread"),
+        replace(CREATES, share=0.19),
+        replace(CREATES, creates=None),
+        replace(CREATES, context="thread"),
+        replace(CREATES, context="background task"),
+        replace(CREATES, share=0.9, doing="computes without the GIL"),
+        replace(CREATES, share=0.15, doing="waits"),
     ):
-        assert not made(other)
-    assert not made(MAKES, cores_used=0.3)  # an idle process
+        assert not created(other)
+    assert not created(CREATES, cores_used=0.3)  # an idle process
+    [rule] = (each for each in diagnosis.RULES if each.kind == NEW_OBJECTS)
+    for share, doing, explains in (
+        (0.5, "blocks the loop", True),
+        (0.49, "blocks the loop", False),
+        (0.5, "waits", False),
+    ):
+        [cause] = created(replace(CREATES, share=share, doing=doing))
+        assert rule.explains(cause, execution.LOOP_BLOCKED) is explains
 
 
 @pytest.mark.parametrize(("share", "is_named"), [(0.26, True), (0.24, False)])

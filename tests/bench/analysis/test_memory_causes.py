@@ -81,7 +81,9 @@ def allocates(
     peak_mib: float = 700.0,
     **values: Any,
 ) -> Figures:
-    of = replace(BUSY, malloc=Malloc(arenas, free_mib, peak_mib), page_faults=faults)
+    own = replace(BUSY.signs, worker_private_mib=200.0)
+    malloc = Malloc(arenas, free_mib, peak_mib)
+    of = replace(BUSY, malloc=malloc, page_faults=faults, signs=own)
     return replace(of, **values)
 
 
@@ -102,7 +104,7 @@ def test_extreme_figures_show_arenas_unless_a_measurement_refutes_them() -> None
     assert kinds(allocates(), arenas=replace(FASTER, low=0.9)) == [ARENAS]  # two noisy rounds
     assert kinds(allocates(), arenas=replace(FASTER, ratio=1.05, low=0.9)) == [GIL_SATURATED]
     kept = allocates(1000.0, free_mib=70.0)
-    [arenas, _] = diagnosis.find(kept)
+    [_, arenas] = diagnosis.find(kept)
     assert diagnosis.sentence(arenas, 25) == (
         "Threads allocate from 14 arenas of glibc's malloc, which keep 70 MiB free after the load; "
         "set MALLOC_ARENA_MAX=2 in the server's environment."
@@ -112,6 +114,8 @@ def test_extreme_figures_show_arenas_unless_a_measurement_refutes_them() -> None
     assert (last.kind, last.value, last.threshold) == (ARENAS, 70.0, 64.0)
     assert "as MALLOC_ARENA_MAX=2 gains nothing" in diagnosis.sentence(last, 25)
     assert kinds(kept, arenas=FASTER) == [ARENAS]
+    unknown = replace(kept, signs=replace(kept.signs, worker_private_mib=None))
+    assert kinds(unknown) == [GIL_SATURATED]
     assert kinds(allocates(arenas=7)) == kinds(allocates(99_000.0)) == [GIL_SATURATED]
 
 

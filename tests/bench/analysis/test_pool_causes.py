@@ -19,17 +19,14 @@ from offload.causes.pools import BACKLOG_GROWS, DEFAULT_EXECUTOR, WAITS_ELSEWHER
 from offload.causes.rules import Cause
 from offload.engine.application import (
     Application,
-    Failing,
     HotLine,
     PoolUse,
-    ProcessFailures,
     Route,
     Steps,
     Threads,
     Who,
 )
 from offload.engine.record import Record, Tasks, from_line, to_line
-from offload.errors import STALLED, Problem
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "uvicorn_httptools", "app=shop:app", 25, "run_server", "2026-01-01")
@@ -189,13 +186,6 @@ def test_calls_that_come_faster_than_they_end_and_nobody_waits_for_are_named() -
         "calls come faster than they end in shop.PRINTERS, a ThreadPoolExecutor of 6 threads: 50 "
         "wait on average, and ever more, while 25 requests are inside"
     )
-    fails = Failing(processes=(ProcessFailures(7, 330, 315, 0.5, 314),))
-    slow = record(pool)
-    failing = replace(
-        changed(slow, application=replace(slow.application, failing=fails), rate=None, completed=0),
-        problem=Problem(STALLED, "ever fewer requests succeeded"),
-    )
-    assert "stalled: calls come faster than they end" in diagnosis.explain([failing], "stalled")
     own = replace(pool, kind="default executor", name=None)
     assert "in asyncio's default executor of 6 threads" in diagnosis.clause(causes(own)[0], 25)
     queue = PoolUse(

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from offload.errors import StartError
+from offload.errors import MachineError
 from offload.studies.gil import direct_calls as speed_up
 from offload.studies.gil.direct_calls import call, direct
 
@@ -30,13 +30,13 @@ def test_sleeps_in_four_workers_are_four_times_as_many_as_in_one(
 
 def test_the_expected_time_is_longer_for_slow_calls() -> None:
     assert 5.0 < speed_up.least_s(2, 0.01) < 15.0
-    assert speed_up.least_s(2, 5.0) > 9 * 5.0
+    assert speed_up.least_s(2, 5.0) >= 9 * 5.0 + speed_up.START
 
 
 def test_workers_that_cannot_start_have_a_reason_and_others_still_run() -> None:
     if sys.version_info >= (3, 14):
         pytest.skip("this Python has interpreters")
     with direct("noop_sync", None, None, {}) as running:
-        with pytest.raises(StartError, match=r"interpreters need Python 3\.14"):
+        with pytest.raises(MachineError, match=r"interpreters need Python 3\.14"):
             call(running, "interpreters", 1, 0.1)
         assert call(running, "threads", 1, 0.01)["rate"] > 0

@@ -23,7 +23,7 @@ POOL = "concurrent.futures.thread"
 _forks: deque[float] = deque(maxlen=10_000)  # times at which this process forked beside threads
 _is_watched = False
 _seen: list[dict[str, Any]] = []  # at the last fork; children inherit it
-_own: list[dict[str, Any]] = []  # the user's threads at the last fork, or else those of requests
+_beside: list[dict[str, Any]] = []  # the user's threads at the last fork, or else those of pools
 
 
 def watch() -> None:
@@ -65,11 +65,11 @@ def lost() -> list[dict[str, Any]]:
 def beside_stuck_children() -> list[dict[str, Any]]:
     """Return the user's threads that ran when this process forked last, if a child is stuck.
 
-    Without any these are the other ones, such as those that serve requests.
+    Without any these are those of pools, in which requests run.
     Children of `multiprocessing` count that were forked, by this process.
     """
     children = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
-    return [*_own] if any(map(_is_stuck, [*children])) else []
+    return [*_beside] if any(map(_is_stuck, [*children])) else []
 
 
 def _is_stuck(child: Any) -> bool:
@@ -95,18 +95,25 @@ def _note() -> None:
 def _note_fork() -> None:
     if others := _others():
         _forks.append(monotonic())
-        own = [_describe(each) for each in [*filter(_is_users, others)] or others]
-        _own[:] = sorted(own, key=lambda each: not each["is_pool"])  # these run requests
+        _beside[:] = [
+            _describe(each)
+            for each in [*filter(_is_users, others)] or [*filter(_is_of_pool, others)]
+        ]
 
 
 def _forget_forks() -> None:
     _forks.clear()
-    _own.clear()
+    _beside.clear()
 
 
 def _is_users(thread: threading.Thread) -> bool:
     code = getattr(_function(thread), "__code__", None)
     return code is not None and is_users(code.co_filename)
+
+
+def _is_of_pool(thread: threading.Thread) -> bool:
+    is_anyio = type(thread).__module__.startswith("anyio.")
+    return is_anyio or getattr(_function(thread), "__module__", None) == POOL
 
 
 def _others() -> list[threading.Thread]:
@@ -132,14 +139,13 @@ def _describe(thread: threading.Thread) -> dict[str, Any]:
     """Return the name of a thread and of its function, with its file and line."""
     function = _function(thread)
     code = getattr(function, "__code__", None)
-    module = getattr(function, "__module__", None)
-    is_named = module == POOL or code is None  # all threads of all pools run the same function
+    is_named = _is_of_pool(thread) or code is None  # all threads of all pools run the same function
     return {
         "name": thread.name if is_named else None,
         "function": getattr(function, "__qualname__", None),
         "file": None if code is None else _shortened(code.co_filename),
         "line": getattr(code, "co_firstlineno", None),
-        "is_pool": module == POOL,
+        "is_pool": _is_of_pool(thread),
     }
 
 

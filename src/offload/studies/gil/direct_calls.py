@@ -14,7 +14,7 @@ from typing import Any
 
 from offload.engine import calling_process
 from offload.engine.calling_process import CallingProcess
-from offload.errors import StartError
+from offload.errors import StartError, kind_of
 
 ROUNDS = 3  # each measures one thread, then each kind; a median of 3 ignores one disturbed round
 SECONDS = 0.7  # s of each measurement, which has at least one call of each worker
@@ -42,7 +42,7 @@ def call(running: CallingProcess, kind: str, count: int, seconds: float) -> Mapp
     """Call the task in `count` threads, processes or interpreters for `seconds`.
 
     Return their `rate` in calls/s, the context `switches` of a call, and `gil_enabled`. Raise
-    StartError if the process ends, a call fails, or interpreters cannot be started.
+    StartError if the process ends or a call fails, MachineError if a pool cannot be created.
     """
     request = json.dumps({"kind": kind, "count": count, "seconds": seconds})
     found = running.request(request, seconds + MARGIN)
@@ -50,7 +50,7 @@ def call(running: CallingProcess, kind: str, count: int, seconds: float) -> Mapp
         what = "its calls wait for others in the queue of their own pool"
         raise StartError(what, "offload advise names that pool and its lines")
     if error := found.get("error"):
-        raise StartError(str(error))
+        raise kind_of(found.get("exit_code", StartError.exit_code))(str(error))
     return found
 
 
