@@ -35,7 +35,9 @@ FREEZE = Switch({"SERVER_FREEZE": "yes"}, how="gc.freeze() after the import")
 
 @dataclass(frozen=True)
 class KeptByArenas(Malloc):
-    """Arenas that keep much memory free after the load."""
+    """Arenas that keep much memory free after the load; `has_faults`: and also take pages often."""
+
+    has_faults: bool = False
 
 
 def find_collector(of: Figures) -> Cause | None:
@@ -74,19 +76,22 @@ def find_arenas(of: Figures) -> Cause | None:
     if (faults or 0.0) < FAULTS and not keeps:
         return None
     is_extreme = (faults or 0.0) >= MANY_FAULTS and found.arenas >= MANY_ARENAS
-    if keeps and not is_extreme:
-        kept = KeptByArenas(found.arenas, found.free_mib, found.peak_mib)
-        return Cause(ARENAS, found.free_mib, least_mib, facts=kept)
-    return Cause(ARENAS, of.page_faults, FAULTS, facts=found, needs_gain=not is_extreme)
+    if not keeps:
+        return Cause(ARENAS, of.page_faults, FAULTS, facts=found, needs_gain=not is_extreme)
+    kept = KeptByArenas(found.arenas, found.free_mib, found.peak_mib, is_extreme)
+    value, least = (of.page_faults, FAULTS) if is_extreme else (found.free_mib, least_mib)
+    return Cause(ARENAS, value, least, facts=kept)
 
 
 def is_kept(cause: Cause) -> bool:
     """Whether a cause is memory that is only kept, which makes nothing slower."""
-    return isinstance(cause.facts, KeptByArenas)
+    if not isinstance(cause.facts, KeptByArenas):
+        return False
+    return not cause.facts.has_faults or (cause.gain is not None and cause.gain.is_refuted)
 
 
 def _is_by_faults(cause: Cause) -> bool:
-    return not is_kept(cause)
+    return not isinstance(cause.facts, KeptByArenas)
 
 
 def _arenas_explain(cause: Cause, _: str) -> bool:

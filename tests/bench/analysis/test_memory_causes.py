@@ -114,6 +114,12 @@ def test_extreme_figures_show_arenas_unless_a_measurement_refutes_them() -> None
     assert (last.kind, last.value, last.threshold) == (ARENAS, 70.0, 64.0)
     assert "as MALLOC_ARENA_MAX=2 gains nothing" in diagnosis.sentence(last, 25)
     assert kinds(kept, arenas=FASTER) == [ARENAS]
+    both = allocates(free_mib=70.0)
+    assert kinds(both) == [ARENAS]
+    assert kinds(both, arenas=vain) == [GIL_SATURATED, ARENAS]
+    assert "keep 70 MiB free after the load" in diagnosis.sentence(
+        diagnosis.find(both, {ARENAS: vain})[-1], 25
+    )
     unknown = replace(kept, signs=replace(kept.signs, worker_private_mib=None))
     assert kinds(unknown) == [GIL_SATURATED]
     assert kinds(allocates(arenas=7)) == kinds(allocates(99_000.0)) == [GIL_SATURATED]
