@@ -195,6 +195,16 @@ def test_a_line_that_mostly_sleeps_in_a_library_before_a_retry_says_so(
     assert (found.function, found.doing) == ("level", doing)
 
 
+@pytest.mark.parametrize(("waiting", "lock"), [(60, hot_lines.LOG_LOCK), (40, None)])
+def test_a_line_that_mostly_waits_for_a_logging_handler_says_so(
+    waiting: int, lock: str | None
+) -> None:
+    call = (*WSGI, "decide@/a/x.py:2", f"callHandlers@{LIB}/logging/__init__.py:5")
+    waits, sends = ((*call, f"{name}@{LIB}/logging/__init__.py:9") for name in ("acquire", "emit"))
+    [found] = hot_lines.find_lines(samples(every=[(waits, waiting), (sends, 100 - waiting)]))
+    assert (found.function, found.doing, found.waits_for) == ("decide", "waits", lock)
+
+
 @pytest.mark.parametrize(("making", "creates"), [(60, "an httpx client"), (40, None)])
 def test_a_line_that_mostly_creates_something_says_what(making: int, creates: str | None) -> None:
     call = (*ASGI, "quote@/a/x.py:2")

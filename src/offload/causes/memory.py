@@ -20,7 +20,7 @@ FEW_ARENAS = 2  # what MALLOC_ARENA_MAX=2 leaves
 FAULTS = 50_000  # page faults in a second of CPU time: each takes 0.5 to 2 us, so 2.5 to 10 %
 MANY_FAULTS, MANY_ARENAS = 100_000, 8  # from which MALLOC_ARENA_MAX=2 has always helped
 LEAST_MIB = 64.0  # in the arenas of threads; a heap of an arena has up to 64 MiB
-FREE_SHARE = 0.3  # of a process's private memory, that its arenas keep free
+FREE_SHARE = 0.25  # of a process's private memory, that its arenas keep free
 REACHED = 0.95  # share of a limit: malloc may need more than the rest for its next block
 SWAPPED_MIB = 16.0
 COPIED_MIB = 16.0  # by collections in each process

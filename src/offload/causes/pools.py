@@ -25,7 +25,7 @@ from offload.causes.failures import (
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine, PoolUse
-from offload.engine.hot_lines import AWAITS, RETRIES
+from offload.engine.hot_lines import AWAITS, LOG_LOCK, RETRIES
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent
@@ -358,24 +358,34 @@ def _resolves(pool: PoolUse) -> bool:
     return pool.dns is not None and pool.dns >= RESOLVES
 
 
+def _describe_unknown(cause: Cause, users: int) -> str:
+    """Return in words that requests wait for something that is no known pool."""
+    if isinstance(shared := cause.facts, SharedByProcesses):
+        return (
+            "requests wait for something that all processes share, such as a database, another "
+            f"service or a lock of a file, which serves about {cause.limit} at once: "
+            f"{shared.processes} processes carry {shared.ratio:.2f} times as much as one"
+        )
+    longer = (
+        f"with {counted(users, 'user')} a request takes {cause.value or 0.0:.3g} times as long as "
+        f"alone{_place(cause)}"
+    )
+    if cause.line is not None and cause.line.waits_for is not None:
+        return f"requests wait for {cause.line.waits_for}: {longer}"
+    few = cause.limit == 1
+    what = "a lock, or a pool of 1" if few else f"a pool of about {cause.limit} connections"
+    return (
+        "requests wait for neither the CPU nor the GIL, but for another resource, such as "
+        f"{what}: {longer}{_also_full(cause)}"
+    )
+
+
 def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
     pool = cause.facts
     if isinstance(pool, Backlog):
         return _describe_backlog(pool)
     if not isinstance(pool, PoolUse):
-        if isinstance(shared := cause.facts, SharedByProcesses):
-            return (
-                "requests wait for something that all processes share, such as a database, another "
-                f"service or a lock of a file, which serves about {cause.limit} at once: "
-                f"{shared.processes} processes carry {shared.ratio:.2f} times as much as one"
-            )
-        few = cause.limit == 1
-        what = "a lock, or a pool of 1" if few else f"a pool of about {cause.limit} connections"
-        return (
-            "requests wait for neither the CPU nor the GIL, but for another resource, such as "
-            f"{what}: with {counted(users, 'user')} a request takes {cause.value or 0.0:.3g} times "
-            f"as long as alone{_place(cause)}{_also_full(cause)}"
-        )
+        return _describe_unknown(cause, users)
     if pool.kind == THREAD_OF_REQUEST:
         calls = (pool.waiting or 0.0) / max(1.0, pool.inside or 0.0)
         return (
@@ -453,6 +463,18 @@ def _also_full(cause: Cause) -> str:
     return f", while all {parts} of {name} are in use"
 
 
+def _remedy_of_unknown(cause: Cause) -> str:
+    if isinstance(cause.facts, SharedByProcesses):
+        return "let it serve more at once, or use it for less of a request"
+    if cause.line is not None and cause.line.waits_for == LOG_LOCK:
+        return (
+            "a handler holds it while it writes or sends: let it only put records into a queue, by "
+            "QueueHandler and QueueListener of logging.handlers"
+        )
+    which = "it" if cause.line is None else "what that line waits for"
+    return f"find {which}: if each process has its own, enlarge it or run more processes"
+
+
 def _remedy_waits_elsewhere(cause: Cause) -> str:
     if isinstance(cause.facts, PoolUse) and cause.facts.kind in LOCKS:
         return "hold it for less of a request, or use several (each process has its own)"
@@ -460,11 +482,8 @@ def _remedy_waits_elsewhere(cause: Cause) -> str:
         return REMEDIES[SYNC_TO_ASYNC]
     if isinstance(cause.facts, Backlog):
         return "start more consumers, or do their work in the request itself"
-    if isinstance(cause.facts, SharedByProcesses):
-        return "let it serve more at once, or use it for less of a request"
     if not isinstance(cause.facts, PoolUse):
-        which = "it" if cause.line is None else "what that line waits for"
-        return f"find {which}: if each process has its own, enlarge it or run more processes"
+        return _remedy_of_unknown(cause)
     return REMEDIES.get(cause.facts.name, "enlarge that pool (each process has its own)")
 
 

@@ -378,7 +378,7 @@ class HotLine:
     are means over the processes that run this code. `file` is relative to the
     user's folder. `context` is what the function is for the application, such as "route" or
     "middleware"; None is unknown. `creates` is what a library mostly creates for it, such as "an
-    httpx client", which is slow.
+    httpx client", which is slow. `waits_for` is the lock of a library for which it mostly waits.
     """
 
     function: str
@@ -388,6 +388,7 @@ class HotLine:
     doing: str
     context: str | None = None
     creates: str | None = None
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,11 @@ CREATORS = (  # functions of libraries that create what is slow to create and ca
     ("/collections/__init__.py", "namedtuple", "a namedtuple class"),
     ("/dataclasses.py", "_process_class", "a dataclass"),
 )
+LOG_LOCK = "the lock of a logging handler"
+WAITS_IN = (  # the innermost functions of libraries that wait for a lock
+    ("/logging/__init__.py", "acquire", LOG_LOCK),
+    ("/logging/__init__.py", "handle", LOG_LOCK),  # from Python 3.13 on
+)
 OWN_THREAD = "thread"  # that the application started
 OWN_WORK = (OWN_THREAD, THREAD_POOL, ASYNCIO_TASK)  # what may go on without requests
 # The function of a file, and what the user's function is that it calls. The first that fits counts.
@@ -291,6 +296,7 @@ class Counts:
     every: int = 0
     retrying: int = 0
     creates: Counter[str] = field(default_factory=Counter)
+    waits_for: Counter[str] = field(default_factory=Counter)
     contexts: Counter[str | None] = field(default_factory=Counter)
 
     @property
@@ -306,6 +312,7 @@ class Counts:
         self.every += other.every
         self.retrying += other.retrying
         self.creates += other.creates
+        self.waits_for += other.waits_for
         self.contexts += other.contexts
 
 
@@ -328,8 +335,13 @@ def find_lines(
             counts = lines.setdefault(spot.frame, Counts())
             setattr(counts, counted, getattr(counts, counted) + stack.count)
             counts.contexts[spot.context] += stack.count
-            if (created := _find_created(stack.frames, spot.frame)) is not None:
-                counts.creates[created] += stack.count
+            inner = stack.frames[len(stack.frames) - stack.frames[::-1].index(spot.frame) :]
+            for counter, functions, inside in (
+                (counts.creates, CREATORS, inner),
+                (counts.waits_for, WAITS_IN, inner[-1:]),
+            ):
+                if (what := _find_first(functions, inside)) is not None:
+                    counter[what] += stack.count
             if counted == "every" and _retries(stack.frames):
                 counts.retrying += stack.count
             pids.setdefault(counted, set()).add(stack.pid)
@@ -356,9 +368,12 @@ def find_lines(
             context = endpoints.get((frame.file, frame.function), context)
         file = shortened(frame.file, folder)
         half = counts.contexts.total() / 2
-        creates = next((what for what, count in counts.creates.items() if count > half), None)
-        known = frame.function, file, frame.line, round(share, 3), doing, context, creates
-        found.append(HotLine(*known))
+        creates, waits_for = (
+            next((what for what, count in each.items() if count > half), None)
+            for each in (counts.creates, counts.waits_for)
+        )
+        place = frame.function, file, frame.line, round(share, 3), doing, context
+        found.append(HotLine(*place, creates, waits_for))
     found.sort(key=lambda line: -line.share)
     first = next((line for line in found if line.context != OWN_THREAD), None)
     if first in found[MOST:]:  # the hottest one of requests always counts
@@ -374,13 +389,12 @@ def backs_off(file: str, function: str = "") -> bool:
     return BACK_OFF.search(file) is not None or _fits(OTHER_BACK_OFF, f"/{file}", function)
 
 
-def _find_created(frames: Sequence[Frame], caller: Frame) -> str | None:
-    """Return what the first of CREATORS that a line of the user calls creates; None without one."""
-    inner = frames[len(frames) - frames[::-1].index(caller) :]
+def _find_first(known: Iterable[tuple[str, str, str]], frames: Sequence[Frame]) -> str | None:
+    """Return what stands in `known` for the first frame that is in it; None if there is none."""
     found = (
         what
-        for frame in inner
-        for path, function, what in CREATORS
+        for frame in frames
+        for path, function, what in known
         if f"/{frame.file}".endswith(path) and function in ("", frame.function)
     )
     return next(found, None)
