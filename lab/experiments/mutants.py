@@ -174,7 +174,10 @@ def _changed(source: str, mutant: Mutant) -> str | None:
     operator = plugins.get_operator(mutant.operator)()
     is_new = not mutant.before
     for occurrence in itertools.count(mutant.occurrence if is_new else 0):
-        changed = mutate_code(source, operator, occurrence)
+        try:
+            changed = mutate_code(source, operator, occurrence)
+        except AttributeError:  # an exception such as errors.UserError, which it cannot replace
+            continue
         if changed is None:
             return None
         pairs = zip(source.splitlines(), changed.splitlines(), strict=False)

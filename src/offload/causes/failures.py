@@ -403,8 +403,10 @@ def _describe_slots_kept(cause: Cause, _: int) -> str:
 def _describe_pool_timeouts(cause: Cause, _: int) -> str:
     pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("an executor")
     name = f"{escaped(pool.name)} ({pool.kind})" if pool.name else pool.kind
+    workers = counted(cause.limit or 0, "process" if pool.kind == PROCESSES else "thread")
+    used = f"all {workers} of {name} are" if cause.limit != 1 else f"the only one of {name} is"
     return (
-        f"requests fail while calls wait: all {counted(cause.limit or 0, 'thread')} of {name} are "
+        f"requests fail while calls wait: {used} "
         f"in use for {percent(cause.value or 0.0)} of the time{_place(cause)}, and "
         f"{pool.waiting or 0.0:.0f} calls wait for one, also such whose request has ended"
     )

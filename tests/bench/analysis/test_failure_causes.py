@@ -190,8 +190,15 @@ def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
 
 
 def test_an_executor_whose_queue_takes_longer_than_a_timeout_is_named() -> None:
-    def failing(full: float = 1.0, waiting: float = 54.0, s: float = 0.5, **more: Any) -> list[str]:
-        use = PoolUse("ThreadPoolExecutor", "grant.POOL", 24, full, waiting, 64.0)
+    def failing(
+        full: float = 1.0,
+        waiting: float = 54.0,
+        s: float = 0.5,
+        kind: str = "ThreadPoolExecutor",
+        limit: int = 24,
+        **more: Any,
+    ) -> list[str]:
+        use = PoolUse(kind, "grant.POOL", limit, full, waiting, 64.0)
         stall = Stall(pools=(StalledPool("register", 24, place=PLACE),))
         own = Application(
             "asgi", failing=Failing(stall=stall), threads=Threads(pools=(use,)), inside_s=s
@@ -205,6 +212,9 @@ def test_an_executor_whose_queue_takes_longer_than_a_timeout_is_named() -> None:
         "use for 100 % of the time in price (shop.py:12), and 54 calls wait for one, also such "
         "whose request has ended"
     ]
+    [pool] = failing(kind="ProcessPoolExecutor", limit=2)
+    assert "all 2 processes of grant.POOL (ProcessPoolExecutor) are in use" in pool
+    assert "the only one of grant.POOL (ThreadPoolExecutor) is in use" in failing(limit=1)[0]
     assert failing(0.9, 24.0, 0.45)
     assert not failing(full=0.89)
     assert not failing(waiting=23.0)
