@@ -103,7 +103,7 @@ def judge(
             found.answers.append(answer.best.setup.name)
             if first is None:
                 first, found.took_s = answer, time.monotonic() - began
-                found.expected_s = study.usual_budget(answer.subject.alone_s, question)
+                found.expected_s = study.usual_budget(answer.subject.response_s, question)
                 if isinstance(answer.subject, Application):
                     found.causes = [cause.kind for cause in answer.subject.causes]
         assert first is not None

@@ -50,7 +50,7 @@ def test_an_application_is_judged_against_each_of_its_servers_in_the_usual_sizes
 ) -> None:
     servers = ["gunicorn_gthread", "gunicorn_sync", "waitress"]
     monkeypatch.setattr(advice.application, "servers", lambda *_: servers)
-    own = Application(("wsgi",), "app", Costs({}, 2.0, is_awaited=False), 0.01, 8)
+    own = Application(("wsgi",), "app", Costs({}, 2.0, is_awaited=False), 0.01, 0.01, 8)
     found = advice._grid(own, Case("threads", "app=shop:app"))
     assert {each.name for each in found} == {
         *(f"gunicorn_gthread {size}" for size in ("1x8", "1x32", "2x8", "2x32", "4x16")),

@@ -18,8 +18,9 @@ from offload.engine.application import Collector, ProcessMemory
 from offload.engine.record import LONG, WINDOW, MemoryLimit, Record
 from offload.studies.advise import application, costs
 from offload.studies.advise.application import Application
-from offload.studies.advise.evidence import THREADS, Evidence, Setup
-from offload.studies.advise.result import setup_of
+from offload.studies.advise.evidence import THREADS, Evidence, Question, Setup
+from offload.studies.advise.result import ALONE, case_of, setup_of
+from offload.studies.advise.study import is_brief
 from offload.suites import Case
 from tests.records import new_record
 
@@ -45,7 +46,7 @@ def record(case_index: int, kind: str, copied_mib: float | None = None, **limit:
 def advised(*records: Record) -> Application:
     """Return an application whose one process had no cause, in the set-up of these records."""
     found = costs.estimate_from_record(record(0, WINDOW), 4)
-    one = Application(("wsgi",), "app", found, 0.01, 8, causes=(Cause("nothing"),))
+    one = Application(("wsgi",), "app", found, 0.01, 0.01, 8, causes=(Cause("nothing"),))
     return application.add_setup(one, setup_of(PLAIN), CASES, records)
 
 
@@ -103,3 +104,18 @@ def test_what_several_processes_cannot_multiply_is_shared_by_them(
     assert ("16 processes carry 1.05 times as much as one" in said) == is_shared
     assert ("if each process has its own" in said) != is_shared
     assert diagnosis.is_per_process(cause) != is_shared
+
+
+def test_responses_under_few_users_count_as_slow_if_many_users_had_none() -> None:
+    setup = application.probe_setup("gunicorn_gthread", 64)
+    cases = [case_of(setup, Case("advise", "app=shop:app"), users) for users in (64, 3)]
+    many, few = (
+        new_record(case, "run", case_index=index, round=ALONE, rate=rate)
+        for index, (case, rate) in enumerate(zip(cases, (None, 1.5), strict=True))
+    )
+    few = replace(few, baseline=replace(few.baseline, alone_s=0.6))
+    found = application.describe(("wsgi",), "app", (), cases, [many, few])
+    assert (found.alone_s, found.response_s) == (0.6, 2.0)
+    assert is_brief(found.response_s, Question()) and not is_brief(found.alone_s, Question())
+    alone = replace(few, trial=replace(few.trial, case_index=0), case=many.case)
+    assert application.describe(("wsgi",), "app", (), cases, [alone]).response_s == 0.6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,8 +58,9 @@ class WorkerMemory:
 class Application:
     """An application: its kinds (asgi, wsgi, tornado), and its name in its module.
 
-    The name is None for Django. `alone_s` is the response time of a single request. `causes` were
-    found for one process, and `remaining` for the chosen set-up. `worker` is the memory of one of
+    The name is None for Django. `alone_s` is the response time of a single request; `response_s` is
+    that, or the one under the load of few users after many had no responses. `causes` were found
+    for one process, and `remaining` for the chosen set-up. `worker` is the memory of one of
     its processes, `preloaded` the same with the application imported before the fork. `who` are the
     lines of one process.
     `gains` are those of switches that were measured with one process, by kind of cause.
@@ -71,6 +73,7 @@ class Application:
     name: str | None
     costs: Costs
     alone_s: float
+    response_s: float
     users: int
     request: Request | None = None
     causes: tuple[Cause, ...] = ()
@@ -211,12 +214,15 @@ def describe(
     found = next(each for each in records if is_probe(each) and each.result.rate)
     case = cases[found.trial.case_index or 0]
     gains = result.gains(diagnosis.switches([found]), case, cases, records)
+    alone_s, users = found.baseline.alone_s or 0.0, found.case.users
+    is_repeated = any(is_probe(each) and each.case.users > users for each in records)
     return Application(
         kinds,
         name,
         costs.estimate_from_record(found, result.setup_of(case).workers),
-        found.baseline.alone_s or 0.0,
-        found.case.users,
+        alone_s,
+        max(alone_s, users / (found.result.rate or math.inf)) if is_repeated else alone_s,
+        users,
         case.request,
         (*failures.import_starts(started), *diagnosis.diagnose([found], gains)),
         gains=gains,

@@ -53,6 +53,11 @@ class Function:
         return self.probe.call.wall_s
 
     @property
+    def response_s(self) -> float:
+        """The time by which the time for an answer is chosen, in s."""
+        return self.alone_s
+
+    @property
     def has_own_threads(self) -> bool:
         """Whether a call computes in several threads at once, such as those of BLAS."""
         return self.probe.call.cpu_s > OWN_THREADS * self.probe.call.wall_s

@@ -87,10 +87,10 @@ def advise(
             saved, candidates = _start_application(race, on_start)
         else:
             saved, candidates = _start_function(race, on_start)
-        alone_s = _subject(saved, race.cases, race.records).alone_s
-        race.call_s = alone_s
-        race.is_brief = budget_s is None and is_brief(alone_s, question)
-        race.ends += usual_budget(alone_s, question) if budget_s is None else budget_s
+        subject = _subject(saved, race.cases, race.records)
+        race.call_s = subject.alone_s
+        race.is_brief = budget_s is None and is_brief(subject.response_s, question)
+        race.ends += usual_budget(subject.response_s, question) if budget_s is None else budget_s
         if (beyond := describe_excessive_rate(race.prior, candidates)) is not None:
             report(beyond)
         race.measures_switches = budget_s is None or budget_s >= LEAST_BUDGET_S
@@ -122,16 +122,16 @@ def _trace_leak(race: Race, saved: Saved) -> Saved:
     return saved
 
 
-def is_brief(alone_s: float, question: Question) -> bool:
+def is_brief(response_s: float, question: Question) -> bool:
     """Whether one round of few set-ups must do: calls are very slow, and neither is required."""
-    return alone_s >= BRIEF_FROM_S and question.rate is None and question.p99_s is None
+    return response_s >= BRIEF_FROM_S and question.rate is None and question.p99_s is None
 
 
-def usual_budget(alone_s: float, question: Question) -> float:
-    """Return how long an answer takes, in s, by the time of a call alone."""
-    if is_brief(alone_s, question):
+def usual_budget(response_s: float, question: Question) -> float:
+    """Return how long an answer takes, in s, by the time of a call."""
+    if is_brief(response_s, question):
         return BRIEF_BUDGET_S
-    return BUDGET_S if alone_s <= FAST_S else SLOW_BUDGET_S
+    return BUDGET_S if response_s <= FAST_S else SLOW_BUDGET_S
 
 
 def _measure_switches(race: Race, budget_s: float | None) -> None:
@@ -290,7 +290,7 @@ def answer(
 ) -> Answer:
     """Return the answer that records show; raise RunError if no set-up worked."""
     subject = _subject(saved, plan.cases, records)
-    brief = is_brief(subject.alone_s, saved.question)
+    brief = is_brief(subject.response_s, saved.question)
     found = result.evidence(plan.cases, records, subject.costs, brief)
     choice = choose(saved.question, found, subject.costs.blocks_s)
     if choice is None:
