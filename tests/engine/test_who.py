@@ -205,6 +205,13 @@ def test_a_line_that_mostly_waits_for_a_logging_handler_says_so(
     assert (found.function, found.doing, found.waits_for) == ("decide", "waits", lock)
 
 
+def test_a_line_that_waits_for_the_lock_of_a_cached_property_says_so() -> None:
+    call = (*WSGI, "quote@/a/x.py:2", f"__get__@{LIB}/functools.py:981")
+    fetches = (*call, "positioning@/a/x.py:7")
+    [first, *_] = hot_lines.find_lines(samples(every=[(call, 60), (fetches, 1)]))
+    assert (first.function, first.waits_for) == ("quote", hot_lines.PROPERTY_LOCK)
+
+
 @pytest.mark.parametrize(("making", "creates"), [(60, "an httpx client"), (40, None)])
 def test_a_line_that_mostly_creates_something_says_what(making: int, creates: str | None) -> None:
     call = (*ASGI, "quote@/a/x.py:2")

@@ -131,8 +131,8 @@ def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     if is_limited or None in known or execution.is_gil_unknown(of):
         return found
     last = find_last_word(of)
-    if last is None or (last.kind == NOTHING and any(map(memory.is_kept, found))):
-        return found
+    if last is None or (last.kind == NOTHING and found):
+        return found  # something is wrong, if nothing that limits it
     return [*found, last]
 
 

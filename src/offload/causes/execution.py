@@ -66,7 +66,7 @@ STALL_SHARE = 0.03  # of the time in which a line of the user was seen to block 
 TOGETHER = 0.7  # rate of requests together over that of one after another
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
-LOCKS = ("asyncio.Lock", "threading.Lock")
+LOCKS = ("asyncio.Lock", "threading.Lock", "anyio.Lock", "tornado.locks.Lock")
 BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/hot_lines.py
 # These variables set the threads of anyio and of asyncio (serving/metrics/thread_use.py).
 TOKENS, EXECUTOR_THREADS = "SERVER_TOKENS", "SERVER_EXECUTOR_THREADS"

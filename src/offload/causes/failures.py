@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 
 from offload.causes import execution
 from offload.causes.figures import Figures
@@ -38,11 +38,13 @@ LONGER = 1.5  # time of a request that fails over that of one alone: it waited b
 LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
 OWN_CALLS = 0.1  # connections to the server itself, as a share of the requests in progress
 SOON_S = 0.1  # s: a process that fails within this time failed before the window
+BY_CHANCE = 0.001  # probability that the requests before a moment all worked by chance
 ENOUGH = 10  # requests of a process, from which these shares are known
 
 # Titles of pools, as serving/metrics/pool_use.py reports them.
 DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
-EXECUTORS = (DEFAULT, THREADS, PROCESSES)
+THREAD_POOL, PROCESS_POOLS = "multiprocessing.pool.ThreadPool", (PROCESSES, "multiprocessing.Pool")
+EXECUTORS = (DEFAULT, THREADS, THREAD_POOL, *PROCESS_POOLS)
 
 IMPORT_STARTS = "import_starts"
 OWN_POOL_WAIT = "own_pool_wait"
@@ -227,19 +229,29 @@ def find_pool_timeouts(of: Figures) -> Cause | None:
     return None
 
 
+@dataclass(frozen=True)
+class FailingSince(ProcessFailures):
+    """The only process, whose requests fail since a moment, and the last error, if known."""
+
+    error: str | None = None
+
+
 def find_worker_fails(of: Figures) -> Cause | None:
     """The requests of one process fail, and those of the others do not.
 
     Or all requests of the only process fail since a moment within the window, or many do that did
-    not in an earlier one.
+    not before.
     """
     for record in reversed((*of.failed, *of.records)):
         found = [each for each in record.application.failing.processes if each.requests >= ENOUGH]
         if len(found) == 1 and load_fails(record) and _fails_since_a_moment(found[0]):
             share = found[0].failed / found[0].requests
             return Cause(WORKER_FAILS, share, FAILS, limit=1, facts=found[0])
-        if len(found) == 1 and load_fails(record) and record.application.failing.worked_before:
-            later = replace(found[0], failing_s=None)
+        worked = record.application.failing.worked_before
+        is_late = len(found) == 1 and (worked or _starts_to_fail(found[0]))
+        if is_late and found[0].failed >= ENOUGH:
+            own = {each.name: getattr(found[0], each.name) for each in fields(found[0])}
+            later = FailingSince(**own, error=record.application.failing.error)
             return Cause(WORKER_FAILS, later.failed / later.requests, FAILS, limit=1, facts=later)
         if len(found) < 2:
             continue
@@ -259,6 +271,16 @@ def _fails_since_a_moment(one: ProcessFailures) -> bool:
         return False
     is_late = since_s >= SOON_S or one.requests - one.failed >= ENOUGH
     return is_late and ENOUGH <= failing < one.requests and failing >= FAILS * one.failed
+
+
+def _starts_to_fail(one: ProcessFailures) -> bool:
+    """Whether some requests fail since a moment: by chance so many would not have worked before.
+
+    Requests that fail by a timeout take longer than those that succeed: they only wait too long.
+    """
+    worked, share = one.worked or 0, one.failing_share or 0.0
+    is_slow = one.succeeded_s is None or (one.failed_s or 0.0) > one.succeeded_s
+    return worked >= ENOUGH and not is_slow and (1 - share) ** worked < BY_CHANCE
 
 
 def find_worker_ended(of: Figures) -> Cause | None:
@@ -403,7 +425,7 @@ def _describe_slots_kept(cause: Cause, _: int) -> str:
 def _describe_pool_timeouts(cause: Cause, _: int) -> str:
     pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("an executor")
     name = f"{escaped(pool.name)} ({pool.kind})" if pool.name else pool.kind
-    workers = counted(cause.limit or 0, "process" if pool.kind == PROCESSES else "thread")
+    workers = counted(cause.limit or 0, "process" if pool.kind in PROCESS_POOLS else "thread")
     used = f"all {workers} of {name} are" if cause.limit != 1 else f"the only one of {name} is"
     return (
         f"requests fail while calls wait: {used} "
@@ -413,11 +435,12 @@ def _describe_pool_timeouts(cause: Cause, _: int) -> str:
 
 
 def _describe_worker_fails(cause: Cause, _: int) -> str:
-    failing_s = cause.facts.failing_s if isinstance(cause.facts, ProcessFailures) else None
-    since_s = failing_s or 0.0
-    if cause.limit == 1 and failing_s is None:
+    facts = cause.facts
+    since_s = (facts.failing_s or 0.0) if isinstance(facts, ProcessFailures) else 0.0
+    if isinstance(facts, FailingSince):
         share = percent(cause.value or 0.0)
-        return f"{share} of the requests fail since a moment of the load, and before none did"
+        error = "" if facts.error is None else f": {escaped(facts.error)}"
+        return f"{share} of the requests fail since a moment of the load, and none before{error}"
     if cause.limit == 1:
         when = (
             "since early in the load"

@@ -17,15 +17,16 @@ from offload.causes.failures import (
     DEFAULT,
     EXECUTORS,
     OWN_POOL_WAIT,
-    PROCESSES,
+    PROCESS_POOLS,
     SLOTS_KEPT,
     STUCK_THREADS,
+    THREAD_POOL,
     THREADS,
 )
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine, PoolUse
-from offload.engine.hot_lines import AWAITS, LOG_LOCK, RETRIES
+from offload.engine.hot_lines import AWAITS, LOG_LOCK, PROPERTY_LOCK, RETRIES
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent
@@ -54,7 +55,7 @@ DEFAULT_EXECUTOR = "default_executor"
 BACKLOG_GROWS = "backlog_grows"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 # As in metrics/pool_use.py.
-QUEUES = ("queue.Queue", "asyncio.Queue")
+QUEUES = ("queue.Queue", "asyncio.Queue", "tornado.queues.Queue")
 TASKS = "asyncio.Task"
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
 THREAD_OF_REQUEST = "asgiref.sync.ThreadSensitiveContext"
@@ -65,7 +66,14 @@ REMEDIES: dict[str | None, str] = {  # by the name of a pool
     CLIENT_OF_TORNADO: "raise its number before the first client exists: "
     "AsyncHTTPClient.configure(None, max_clients=100)",
 }
-UNITS = {DEFAULT: "thread", THREADS: "thread", PROCESSES: "process"}
+LOCK_REMEDIES: dict[str | None, str] = {  # by what waits for it, as engine/hot_lines.py names it
+    LOG_LOCK: "a handler holds it while it writes or sends: let it only put records into a queue, "
+    "by QueueHandler and QueueListener of logging.handlers",
+    PROPERTY_LOCK: "up to Python 3.11, all objects of the class share it while one computes its "
+    "value: use the cached_property of Django or Werkzeug, or keep the value in an attribute",
+}
+UNITS = {DEFAULT: "thread", THREADS: "thread", THREAD_POOL: "thread"}
+UNITS |= dict.fromkeys(PROCESS_POOLS, "process")
 
 
 @dataclass(frozen=True)
@@ -283,7 +291,7 @@ def _is_limit(pool: PoolUse, of: Figures) -> bool:
     if pool.waiting is not None and pool.waiting < LEAST_GAIN * pool.limit:
         return False
     is_gil_full = execution.is_gil_full(of.signs.gil_utilisation)
-    if is_gil_full or (pool.kind != PROCESSES and _computes(of)):
+    if is_gil_full or (pool.kind not in PROCESS_POOLS and _computes(of)):
         return False
     # A request may make several calls at once, so that more calls than requests are in the pool.
     calls = max(1.0, (pool.limit + (pool.waiting or 0.0)) / inside) if inside else 1.0
@@ -466,11 +474,8 @@ def _also_full(cause: Cause) -> str:
 def _remedy_of_unknown(cause: Cause) -> str:
     if isinstance(cause.facts, SharedByProcesses):
         return "let it serve more at once, or use it for less of a request"
-    if cause.line is not None and cause.line.waits_for == LOG_LOCK:
-        return (
-            "a handler holds it while it writes or sends: let it only put records into a queue, by "
-            "QueueHandler and QueueListener of logging.handlers"
-        )
+    if cause.line is not None and cause.line.waits_for in LOCK_REMEDIES:
+        return LOCK_REMEDIES[cause.line.waits_for]
     which = "it" if cause.line is None else "what that line waits for"
     return f"find {which}: if each process has its own, enlarge it or run more processes"
 

@@ -139,7 +139,9 @@ class ProcessFailures:
 
     If some failed, only requests of their routes count. A request failed if it raised an exception,
     or its response was 500 or above. The last `failing` requests, from `failing_s` after the start
-    of the window on, all failed; None if the last one did not fail.
+    of the window on, all failed; None if the last one did not fail. Before the first failure since
+    the start of the process `worked` requests ended. Of the later ones `failing_share` failed; the
+    medians of their times are `failed_s` and `succeeded_s`.
     """
 
     pid: int
@@ -147,6 +149,10 @@ class ProcessFailures:
     failed: int
     failing_s: float | None = None
     failing: int | None = None
+    worked: int | None = None
+    failing_share: float | None = None
+    failed_s: float | None = None
+    succeeded_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -172,10 +172,11 @@ CREATORS = (  # functions of libraries that create what is slow to create and ca
     ("/collections/__init__.py", "namedtuple", "a namedtuple class"),
     ("/dataclasses.py", "_process_class", "a dataclass"),
 )
-LOG_LOCK = "the lock of a logging handler"
+LOG_LOCK, PROPERTY_LOCK = "the lock of a logging handler", "the lock of a cached_property"
 WAITS_IN = (  # the innermost functions of libraries that wait for a lock
     ("/logging/__init__.py", "acquire", LOG_LOCK),
     ("/logging/__init__.py", "handle", LOG_LOCK),  # from Python 3.13 on
+    ("/functools.py", "__get__", PROPERTY_LOCK),
 )
 OWN_THREAD = "thread"  # that the application started
 OWN_WORK = (OWN_THREAD, THREAD_POOL, ASYNCIO_TASK)  # what may go on without requests

@@ -18,7 +18,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from offload.engine import builder, light_route, load_phase, server, who, workload
+from offload.engine import (
+    builder,
+    light_route,
+    load_phase,
+    server,
+    server_reports,
+    who,
+    workload,
+)
 from offload.engine.application import Who
 from offload.engine.builder import build_record
 from offload.engine.host import measure_speed
@@ -479,8 +487,15 @@ class Phases:
 
 
 def _with_alone_after(record: Record, member: ReadyServer) -> Record:
+    """Add the time of single requests after the load, and what malloc then keeps free."""
     alone_after_s = member.measure_alone_after()
-    return replace(record, baseline=replace(record.baseline, alone_after_s=alone_after_s))
+    own = record.application
+    malloc = server_reports.read_malloc(member.started.running.facts) or own.memory.malloc
+    return replace(
+        record,
+        baseline=replace(record.baseline, alone_after_s=alone_after_s),
+        application=replace(own, memory=replace(own.memory, malloc=malloc)),
+    )
 
 
 def with_idle_memory(record: Record, running: Server, started_mib: float | None = None) -> Record:

@@ -24,6 +24,7 @@ from urllib.parse import urljoin, urlsplit
 
 from offload import files
 from offload.engine import gil_location, sockets
+from offload.engine.application import Malloc
 from offload.engine.gil_location import Unreadable
 from offload.engine.processes import ProcessTree
 from offload.engine.workload import get
@@ -94,6 +95,14 @@ def count_completed(url: str) -> int | None:
 def last_error(facts: Facts) -> str | None:
     """Return the last unhandled exception of a user's application; None if there was none."""
     return next((r["error"] for r in process_reports(facts, 0.0, 0.0) if r.get("error")), None)
+
+
+def read_malloc(facts: Facts) -> Malloc | None:
+    """Return what malloc keeps free now in the process of an application that keeps most."""
+    found = [
+        Malloc(**each["malloc"]) for each in process_reports(facts, 0.0, 0.0) if each["malloc"]
+    ]
+    return max(found, key=lambda each: each.free_mib or 0.0, default=None)
 
 
 def count_own_calls(facts: Facts, url: str) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from offload.causes import diagnosis
 from offload.causes.failures import (
     FORK_WITH_THREADS,
@@ -181,12 +183,42 @@ def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
     later = replace(later, application=replace(later.application, failing=now))
     [since] = diagnosis.diagnose([later])
     assert diagnosis.clause(since, 25) == (
-        "100 % of the requests fail since a moment of the load, and before none did"
+        "100 % of the requests fail since a moment of the load, and none before"
     )
-    few = replace(later, result=replace(later.result, completed=80, failed={"5xx": 20}))
+    few = replace(later, result=replace(later.result, completed=93, failed={"5xx": 7}))
+    assert kinds(few) == [WORKER_FAILS]
+    error = "RuntimeError: the handler is closed (shop.py:59)"
+    known = replace(few, application=replace(few.application, failing=replace(now, error=error)))
+    [since] = diagnosis.diagnose([known])
+    assert diagnosis.clause(since, 25).endswith(f"and none before: {error}")
+    nine = replace(now, processes=(ProcessFailures(1, 100, 9, None, None),))
+    few = replace(few, application=replace(few.application, failing=nine))
     assert kinds(few) == [REQUESTS_FAIL]
     assert kinds(failing(40, 1.8, last=2)) == [REQUESTS_FAIL]  # by chance the last ones
     assert kinds(failing(40, 1.8, last=15)) == [REQUESTS_FAIL]
+
+
+@pytest.mark.parametrize(
+    ("worked", "share", "failed_s", "succeeded_s", "kind"),
+    [
+        (40, 0.2, 0.01, 0.03, WORKER_FAILS),
+        (40, 0.1, 0.01, 0.03, REQUESTS_FAIL),  # 40 work by chance: 1.5 %
+        (9, 0.9, 0.01, 0.03, REQUESTS_FAIL),
+        (40, 0.2, 0.05, 0.03, REQUESTS_FAIL),  # timeouts
+        (40, 1.0, 0.05, None, REQUESTS_FAIL),
+        (None, None, None, None, REQUESTS_FAIL),
+    ],
+)
+def test_some_requests_fail_since_a_moment(
+    worked: int | None,
+    share: float | None,
+    failed_s: float | None,
+    succeeded_s: float | None,
+    kind: str,
+) -> None:
+    one = ProcessFailures(1, 100, 20, None, None, worked, share, failed_s, succeeded_s)
+    own = Application("asgi", 1, failing=Failing(processes=(one,)))
+    assert kinds(changed(RECORD, application=own, completed=80, failed={"5xx": 20})) == [kind]
 
 
 def test_an_executor_whose_queue_takes_longer_than_a_timeout_is_named() -> None:

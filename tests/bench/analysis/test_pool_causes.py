@@ -26,7 +26,7 @@ from offload.engine.application import (
     Threads,
     Who,
 )
-from offload.engine.hot_lines import LOG_LOCK
+from offload.engine.hot_lines import LOG_LOCK, PROPERTY_LOCK
 from offload.engine.record import Record, Tasks, from_line, to_line
 from tests.records import changed, record_of
 
@@ -276,12 +276,16 @@ def test_the_line_at_which_most_requests_await_is_named() -> None:
     assert "as long as alone, most of the time in ask (shop.py:12)" in diagnosis.clause(cause, 25)
 
 
-def test_the_lock_of_a_logging_handler_is_named_with_its_remedy() -> None:
-    line = HotLine("decide", "shop.py", 12, 0.9, "waits", "route", waits_for=LOG_LOCK)
+@pytest.mark.parametrize(
+    ("lock", "remedy"),
+    [(LOG_LOCK, "QueueHandler and QueueListener"), (PROPERTY_LOCK, "cached_property of Django")],
+)
+def test_a_lock_of_the_standard_library_is_named_with_its_remedy(lock: str, remedy: str) -> None:
+    line = HotLine("decide", "shop.py", 12, 0.9, "waits", "route", waits_for=lock)
     [cause] = diagnosis.diagnose([replace(record(), who=Who((line,)))])
     said = diagnosis.sentence(cause, 25)
-    assert said.startswith("Requests wait for the lock of a logging handler: with 25 users a")
-    assert "QueueHandler and QueueListener" in said
+    assert said.startswith(f"Requests wait for {lock}: with 25 users a")
+    assert remedy in said
 
 
 def test_the_smallest_of_several_full_pools_is_the_limit() -> None:

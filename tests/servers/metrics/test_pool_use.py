@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import multiprocessing.pool
 import queue
 import sys
 import threading
@@ -13,6 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from tornado import locks, queues
 from tornado.httpclient import AsyncHTTPClient
 
 from offload.causes import pools
@@ -290,6 +293,64 @@ def test_a_pool_of_processes_is_found_by_its_variable(module: ModuleType) -> Non
             call.result(20)
     assert (pool["kind"], pool["name"], pool["limit"]) == ("ProcessPoolExecutor", "shop.POOL", 1)
     assert pool["waiting"] >= 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        (multiprocessing.get_context("spawn").Pool, "multiprocessing.Pool"),
+        (multiprocessing.pool.ThreadPool, "multiprocessing.pool.ThreadPool"),
+    ],
+)
+def test_pools_of_multiprocessing_count_the_calls_and_chunks_that_wait(
+    module: ModuleType, kind: Callable[[int], Any], title: str
+) -> None:
+    with kind(2) as made:
+        module.POOL = made  # type: ignore[attr-defined]
+        calls = [made.apply_async(time.sleep, (0.6,)) for _ in range(3)]
+        calls.append(made.map_async(time.sleep, [0.6] * 4, chunksize=2))
+        [pool] = sample()
+        for call in calls:
+            call.get(20)
+        idle = sample()
+    assert (pool["kind"], pool["name"], pool["limit"]) == (title, "shop.POOL", 2)
+    assert pool["waiting"] == 3
+    assert idle == []
+
+
+def test_locks_semaphores_and_queues_of_tornado_and_anyio_are_full_while_calls_wait(
+    module: ModuleType,
+) -> None:
+    anyio = pytest.importorskip("anyio", reason=lacks("anyio"))
+
+    async def main() -> dict[Any, tuple[Any, ...]]:
+        slots, lock, jobs, one = locks.Semaphore(3), locks.Lock(), queues.Queue[int](), anyio.Lock()
+        await jobs.put(1)
+        await jobs.put(2)
+        module.SLOTS, module.LOCK, module.JOBS, module.ONE = slots, lock, jobs, one  # type: ignore[attr-defined]
+        assert sample() == []
+        waits = [slots.acquire() for _ in range(5)]
+        waits += [lock.acquire() for _ in range(2)]
+        gets = [jobs.get() for _ in range(6)]
+        tasks = [asyncio.ensure_future(one.acquire()) for _ in range(3)]
+        await asyncio.sleep(0)
+        found = {each["kind"]: (each["limit"], each["waiting"]) for each in sample()}
+        slots.release()
+        slots.release()
+        lock.release()
+        for number in range(4):
+            await jobs.put(number)
+        await asyncio.gather(*waits, *gets)
+        for task in tasks:
+            task.cancel()
+        return found
+
+    assert asyncio.run(main()) == {
+        "tornado.locks.Semaphore": (3, 2),
+        "tornado.locks.Lock": (1, 1),
+        "tornado.queues.Queue": (2, 4),
+        "anyio.Lock": (1, 2),
+    }
 
 
 def test_the_executor_that_runs_the_request_is_the_servers(module: ModuleType) -> None:

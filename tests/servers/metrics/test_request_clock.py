@@ -75,6 +75,21 @@ def test_the_last_requests_that_all_failed_are_counted(monkeypatch: pytest.Monke
     assert end(False, route="GET /ping")["failing"] == 3  # a light route, which never failed
 
 
+def test_the_requests_before_the_first_failure_are_counted_with_those_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    samples = Samples(13)
+    monkeypatch.setattr(request_clock, "_samples", samples)
+    for number, (inside_s, failed) in enumerate([(0.02, 0), (0.03, 0), (0.01, 1), (0.04, 0)]):
+        samples.add(float(number), inside_s, *[0.0] * 10, failed)
+    monkeypatch.setattr(request_clock, "_routes", {"GET /": 0})
+    found = request_clock.between(2.5, 9.0)["failures"]
+    assert (found["requests"], found["failed"], found["worked"]) == (1, 0, None)
+    found = request_clock.between(1.5, 9.0)["failures"]
+    assert (found["requests"], found["failed"], found["worked"]) == (2, 1, 2)
+    assert (found["failing_share"], found["failed_s"], found["succeeded_s"]) == (0.5, 0.01, 0.04)
+
+
 async def sold_out() -> None:
     """Raise what asyncio makes of an exhausted iterator, without the frame of this function."""
     next(iter(()))

@@ -45,7 +45,7 @@ DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
 TASKS_EVERY, TASKS_SHARE = 0.1, 0.002  # s between two counts of tasks, and the share of the time
 LOCK = type(threading.Lock())  # libraries have many: only those of the user count
 OWN_FILE = re.compile(r"_own_(.+)_[0-9a-f]{12}")  # the module of a file: tasks/_user_module.py
-QUEUES = ("queue.Queue", "asyncio.Queue")
+QUEUES = ("queue.Queue", "asyncio.Queue", "tornado.queues.Queue")
 TASKS = "asyncio.Task"
 PLAIN = (str, int, float, bytes, ModuleType, type(None))
 RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
@@ -133,6 +133,13 @@ def _read_processes(executor: Any) -> Use:
     return most, min(pending, most), max(0, pending - most)
 
 
+def _read_multiprocessing(pool: Any) -> Use:
+    # A result of map() counts the chunks that it still waits for.
+    calls = sum(getattr(each, "_number_left", 1) for each in [*pool._cache.values()])
+    most = pool._processes
+    return most, min(calls, most), max(0, calls - most)
+
+
 def _read_semaphore(semaphore: Any) -> Use:
     return math.nan, -semaphore._value, len(semaphore._waiters or ())
 
@@ -143,6 +150,15 @@ def _read_thread_semaphore(semaphore: Any) -> Use:
 
 def _read_lock(lock: Any) -> Use:
     return 1, lock._locked, len(lock._waiters or ())
+
+
+def _read_tornado_lock(lock: Any) -> Use:
+    return 1, lock._block._value == 0, len(lock._block._waiters)
+
+
+def _read_anyio_lock(lock: Any) -> Use:
+    seen = lock.statistics()
+    return 1, seen.locked, seen.tasks_waiting
 
 
 def _read_limiter(limiter: Any) -> Use:
@@ -163,7 +179,7 @@ def _read_queue(queue: Any) -> Use:
 
 
 def _read_async_queue(queue: Any) -> Use:
-    return math.nan, -queue.qsize(), len(queue._getters)
+    return math.nan, -queue.qsize(), len(queue._getters)  # also those of Tornado
 
 
 def _count_tasks(loop: Any) -> Use:
@@ -227,13 +243,22 @@ def _read_tornado(client: Any) -> Use:
 READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Use]]] = {
     ("concurrent.futures.thread", THREADS): (THREADS, _read_threads),
     ("concurrent.futures.process", PROCESSES): (PROCESSES, _read_processes),
+    ("multiprocessing.pool", "ThreadPool"): (
+        "multiprocessing.pool.ThreadPool",
+        _read_multiprocessing,
+    ),
+    ("multiprocessing.pool", "Pool"): ("multiprocessing.Pool", _read_multiprocessing),
     ("asyncio.locks", "Semaphore"): ("asyncio.Semaphore", _read_semaphore),
     ("asyncio.locks", "Lock"): ("asyncio.Lock", _read_lock),
     ("asyncio.queues", "Queue"): ("asyncio.Queue", _read_async_queue),
+    ("tornado.locks", "Semaphore"): ("tornado.locks.Semaphore", _read_semaphore),
+    ("tornado.locks", "Lock"): ("tornado.locks.Lock", _read_tornado_lock),
+    ("tornado.queues", "Queue"): ("tornado.queues.Queue", _read_async_queue),
     ("threading", "Semaphore"): ("threading.Semaphore", _read_thread_semaphore),
     ("_thread", "lock"): ("threading.Lock", _read_thread_lock),
     ("queue", "Queue"): ("queue.Queue", _read_queue),
     ("anyio", "CapacityLimiter"): ("anyio.CapacityLimiter", _read_limiter),
+    ("anyio", "Lock"): ("anyio.Lock", _read_anyio_lock),
     ("anyio", "Semaphore"): ("anyio.Semaphore", _read_anyio_semaphore),
     ("sqlalchemy.pool.impl", "QueuePool"): ("pool of SQLAlchemy", _read_sqlalchemy),
     ("httpcore", "ConnectionPool"): ("pool of httpx", _read_httpcore),

@@ -292,7 +292,9 @@ def between(start: float, end: float) -> dict[str, Any]:
     of the last fifth of requests over that of the first one, None if it did not grow from each
     fifth to the next. Without requests `routes` is empty. `failing_s` is the time in the window
     from which on all requests of the routes with failures failed, `failing` of them; None if the
-    last one did not fail.
+    last one did not fail. `worked` requests of these routes ended before the first failure since
+    the start of the process, and `failing_share` of the later ones failed; the medians of their
+    times are `failed_s` and `succeeded_s`.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.copy().items()}  # threads add routes
@@ -311,6 +313,7 @@ def between(start: float, end: float) -> dict[str, Any]:
             "requests": len(tried),
             "failed": sum(row[-1] > 0 for row in tried),
             **_find_last_failures(tried, start),
+            **_find_first_failure([row for row in _samples.rows() if row[5] in failing]),
         },
     }
 
@@ -323,6 +326,21 @@ def _find_last_failures(rows: Sequence[Sequence[float]], start: float) -> dict[s
         count += 1
     first_s = round(rows[-count][0] - start, 3) if count else None
     return {"failing_s": first_s, "failing": count or None}
+
+
+def _find_first_failure(rows: Sequence[Sequence[float]]) -> dict[str, float | None]:
+    """Return how many requests ended before the first failure, and what is known of those after."""
+    worked = next((number for number, row in enumerate(rows) if row[-1]), None)
+    if worked is None:
+        return {"worked": None, "failing_share": None, "failed_s": None, "succeeded_s": None}
+    failed = [row[1] for row in rows[worked:] if row[-1]]
+    succeeded = [row[1] for row in rows[worked:] if not row[-1]]
+    return {
+        "worked": worked,
+        "failing_share": round(len(failed) / (len(rows) - worked), 4),
+        "failed_s": round(statistics.median_low(failed), 6),
+        "succeeded_s": round(statistics.median_low(succeeded), 6) if succeeded else None,
+    }
 
 
 def each(start: float, end: float) -> list[tuple[float, float]]:

@@ -215,6 +215,9 @@ def describe(
     case = cases[found.trial.case_index or 0]
     gains = result.gains(diagnosis.switches([found]), case, cases, records)
     alone_s, users = found.baseline.alone_s or 0.0, found.case.users
+    starts, causes = failures.import_starts(started), diagnosis.diagnose([found], gains)
+    if starts:
+        causes = [each for each in causes if each.kind != diagnosis.NOTHING]
     is_repeated = any(is_probe(each) and each.case.users > users for each in records)
     return Application(
         kinds,
@@ -224,7 +227,7 @@ def describe(
         max(alone_s, users / (found.result.rate or math.inf)) if is_repeated else alone_s,
         users,
         case.request,
-        (*failures.import_starts(started), *diagnosis.diagnose([found], gains)),
+        (*starts, *causes),
         gains=gains,
         who=found.who,
         probe=found,

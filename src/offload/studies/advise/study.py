@@ -14,6 +14,7 @@ from pathlib import Path
 
 from offload import files
 from offload.causes import diagnosis, failures, who
+from offload.causes.rules import Cause
 from offload.engine import host, journal, load_phase, rounds
 from offload.engine.application import HotLine, Started
 from offload.engine.figures import LONG_OTHERS, find_disturbance
@@ -219,6 +220,8 @@ def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Appl
         if record.problem is None and record.result.rate and not _fails(record):
             return _application(saved, race.cases, race.records)
         if few and few[0].result.rate:
+            if any(map(_is_known_failure, diagnosis.diagnose([record]))):
+                raise _failed(record)
             fails = any(map(diagnosis.is_failure, diagnosis.diagnose(few)))
             if fails or rounds.collapses(record) or race.question.users is not None:
                 raise _too_slow(record, few[0])
@@ -234,6 +237,11 @@ def _application(saved: Saved, cases: Sequence[Case], records: Sequence[Record])
     return application.describe(saved.kinds, saved.name, saved.started, cases, records)
 
 
+def _is_known_failure(cause: Cause) -> bool:
+    """Whether a cause says why requests failed, and not only where they were."""
+    return diagnosis.is_failure(cause) and cause.kind != failures.NO_PROGRESS
+
+
 def _fails(record: Record) -> bool:
     return record.result.failed_share > failures.LOAD_FAILS
 
@@ -242,12 +250,12 @@ def _failed(record: Record) -> RunError:
     """Return what was seen in a load that failed, with its causes and what to do."""
     problem = record.problem
     if problem is not None:
-        what = f"{problem.message}{_last_error([record])}"
-        return _explained(what, problem.remedy or FIX_OR_LIMIT, [record])
+        remedy = problem.remedy or FIX_OR_LIMIT
+        return _explained(problem.message, _last_error([record]), remedy, [record])
     failed, done = record.result.failures or 0, record.result.completed or 0
     what = f"{failed} of {failed + done} requests failed under {record.case.users} users"
     what += f" ({load_phase.failures_text(record.result)})"
-    return _explained(f"{what}{_last_error([record])}", FIX_OR_LIMIT, [record])
+    return _explained(what, _last_error([record]), FIX_OR_LIMIT, [record])
 
 
 def _last_error(records: Sequence[Record]) -> str:
@@ -256,13 +264,17 @@ def _last_error(records: Sequence[Record]) -> str:
     return next((f" ({error})" for error in errors if error), "")
 
 
-def _explained(what: str, remedy: str, records: Sequence[Record]) -> RunError:
-    """Return an error with the cause that the newest record shows for failed requests."""
+def _explained(what: str, error: str, remedy: str, records: Sequence[Record]) -> RunError:
+    """Return an error with the cause that the newest record shows for failed requests.
+
+    `error` is the exception that made them fail, if the cause does not have it.
+    """
     for record in reversed(records):
         for cause in filter(diagnosis.is_failure, diagnosis.diagnose([record])):
-            said = f"{what}: {diagnosis.clause(cause, record.case.users)}"
+            known = "" if isinstance(cause.facts, failures.FailingSince) else error
+            said = f"{what}{known}: {diagnosis.clause(cause, record.case.users)}"
             return RunError(said, diagnosis.remedy(cause) or remedy)
-    return RunError(what, remedy)
+    return RunError(f"{what}{error}", remedy)
 
 
 def _too_slow(stalled: Record, few: Record) -> RunError:
@@ -298,8 +310,7 @@ def answer(
         last = _last_error(records)
         if saved.probe is not None and saved.probe.error and any(each.failed for each in found):
             last = f" ({escaped(saved.probe.error)})"
-        what = f"no set-up worked: {problem}{last}"
-        raise _explained(what, FIX_OR_LIMIT, records)
+        raise _explained(f"no set-up worked: {problem}", last, FIX_OR_LIMIT, records)
     if isinstance(subject, Application):
         subject = application.add_setup(subject, choice.best.setup, plan.cases, records)
         subject = application.add_shared(subject, found)
