@@ -346,6 +346,15 @@ def _describe_new_objects(cause: Cause, _: int) -> str:
     return f"requests create {what} again and again{line}: this takes {share} of the time"
 
 
+def _remedy_of_new_objects(cause: Cause) -> str:
+    if cause.line is not None and cause.line.creates == hot_lines.STATEMENT:
+        return (
+            "create one engine of SQLAlchemy for all requests, which keeps them, and pass values as "
+            "parameters: a text that changes is compiled each time"
+        )
+    return "create it once, such as when the application is loaded, and keep it for all requests"
+
+
 def _describe_debug_tools(cause: Cause, _: int) -> str:
     assert isinstance(cause.facts, tuple)
     names = " and ".join(map(escaped, cause.facts))
@@ -404,7 +413,7 @@ RULES = (
         NEW_OBJECTS,
         find_new_objects,
         _describe_new_objects,
-        "create it once, such as when the application is loaded, and keep it for all requests",
+        _remedy_of_new_objects,
         explains=_new_objects_explains,
         is_symptom_of=execution.STOPPED,
     ),

@@ -136,10 +136,12 @@ FORKED = (("/multiprocessing/process.py", "_bootstrap"),)  # the first function 
 THREAD_POOL, ASYNCIO_TASK = "thread pool", "asyncio task"
 BACK_OFF = re.compile(r"retr(?:y|ies)|tenacity|back_?off")  # files that sleep before a retry
 OTHER_BACK_OFF = (("/botocore/endpoint.py", "_needs_retry"),)
+STATEMENT = "a compiled SQL statement"
 CREATORS = (  # functions of libraries that create what is slow to create and can be kept
     ("/sqlalchemy/engine/create.py", "create_engine", "an SQLAlchemy engine"),
     ("/sqlalchemy/engine/create.py", "first_connect", "an SQLAlchemy engine"),
     ("/sqlalchemy/ext/asyncio/engine.py", "create_async_engine", "an SQLAlchemy engine"),
+    ("/sqlalchemy/sql/elements.py", "_compiler", STATEMENT),
     ("/sqlalchemy/sql/schema.py", "create_all", "the tables of a database"),
     ("/sqlalchemy/sql/elements.py", "_compiler", "a compiled SQL statement"),
     ("/httpx/_client.py", "__init__", "an httpx client"),

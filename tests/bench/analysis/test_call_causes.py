@@ -334,6 +334,8 @@ def test_what_requests_create_again_is_named_with_its_line() -> None:
         "20 % of the time; create it once, such as when the application is loaded, and keep it for "
         "all requests."
     )
+    [cause] = created(replace(CREATES, creates=hot_lines.STATEMENT))
+    assert "create one engine of SQLAlchemy for all requests" in diagnosis.sentence(cause, 64)
     assert created(replace(CREATES, share=0.1), replace(CREATES, share=0.1, line=9))
     sampled = replace(record(**busy), who=Who((CREATES,)))
     assert NEW_OBJECTS in [each.kind for each in diagnosis.diagnose([sampled, record(**busy)])]
