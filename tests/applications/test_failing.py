@@ -22,7 +22,9 @@ from offload.engine import who, workload
 from offload.engine.calling_process import find_application
 from offload.engine.record import Record
 from offload.engine.rounds import WindowDesign
-from offload.errors import LOAD, STALLED, UsageError
+from offload.errors import LOAD, STALLED, RunError, UsageError
+from offload.studies.advise import study
+from offload.studies.advise.evidence import Question
 from offload.suites import Case, Request
 from tests.installed import require
 from tests.rounds import measure_cases
@@ -101,6 +103,93 @@ def test_requests_that_fail_only_after_the_window_are_seen(tmp_path: Path) -> No
     record = measure("gunicorn_gthread", "breaks", "/", folder=tmp_path, sampled=(0,), workers=24)
     [cause] = [each for each in diagnosis.diagnose([record]) if each.kind == WORKER_FAILS]
     assert "of the load" in diagnosis.clause(cause, USERS)
+
+
+KEEPS = """
+import itertools
+import queue
+import threading
+import time
+
+IDLE = queue.LifoQueue()
+NUMBERS = itertools.count()
+SLOTS = threading.Semaphore(6)
+
+
+class Link:
+    def __init__(self):
+        self.number, self.used = next(NUMBERS), 0
+
+    def ask(self):
+        self.used += 1
+        if self.number % 8 == 1 and self.used > 25:
+            return False  # at once, and for ever
+        time.sleep(0.02)
+        return True
+
+
+def app(environ, start):
+    if environ["PATH_INFO"] == "/full":
+        works = SLOTS.acquire(blocking=False)
+        if works:
+            time.sleep(0.02)
+            SLOTS.release()
+    else:
+        try:
+            link = IDLE.get_nowait()
+        except queue.Empty:
+            link = Link()
+        works = link.ask()
+        IDLE.put(link)
+    start("200 OK" if works else "503 Service Unavailable", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("path", "is_named"), [("/", True), ("/full", False)])
+def test_a_kept_connection_that_breaks_is_told_from_requests_that_are_refused(
+    tmp_path: Path, path: str, is_named: bool
+) -> None:
+    (tmp_path / "keeps.py").write_text(KEEPS)
+    record = measure("gunicorn_gthread", "keeps", path, folder=tmp_path, workers=24)
+    assert record.result.failed["5xx"], record.result
+    found = [each.kind for each in diagnosis.diagnose([record])]
+    assert (WORKER_FAILS in found) is is_named, record.application.failing
+    assert diagnosis.NOTHING not in found
+
+
+GIVES_UP = """
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+POOL = ThreadPoolExecutor(4)
+
+
+def score():
+    time.sleep(0.1)
+
+
+def app(environ, start):
+    try:
+        POOL.submit(score).result(timeout=0.3)
+        status = "200 OK"
+    except TimeoutError:
+        status = "503 Service Unavailable"
+    start(status, [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_a_pool_whose_calls_time_out_is_not_hidden_by_fewer_users(tmp_path: Path) -> None:
+    require("gunicorn_gthread")
+    (tmp_path / "gives_up.py").write_text(GIVES_UP)
+    case = Case("advise", "app=gives_up:app", 25, path=str(tmp_path), request=Request("/"))
+    with pytest.raises(RunError, match=r"all 4 threads of .*POOL .* in use .* in score "):
+        study.advise(case, Question(), tmp_path / "run", lambda _: None)
 
 
 @pytest.mark.server

@@ -349,8 +349,8 @@ def _describe_new_objects(cause: Cause, _: int) -> str:
 def _remedy_of_new_objects(cause: Cause) -> str:
     if cause.line is not None and cause.line.creates == hot_lines.STATEMENT:
         return (
-            "create one engine of SQLAlchemy for all requests, which keeps them, and pass values "
-            "as parameters: a text that changes is compiled each time"
+            "create one engine of SQLAlchemy for all requests: it caches them; and pass values as "
+            "parameters, as a text that changes is compiled each time"
         )
     return "create it once, such as when the application is loaded, and keep it for all requests"
 

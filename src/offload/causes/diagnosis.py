@@ -106,20 +106,24 @@ _BY_KIND = {rule.kind: rule for rule in (*RULES, *LAST_WORDS)}
 NOT_NOTED = {NOTHING, GIL_IMPORT, CPU_QUOTA, LISTEN_QUEUE, CLIENT_PORTS}
 
 
-def diagnose(records: Sequence[Record], gains: Mapping[str, Gain] = {}) -> list[Cause]:
+def diagnose(
+    records: Sequence[Record], gains: Mapping[str, Gain] = {}, known: Sequence[Cause] = ()
+) -> list[Cause]:
     """Return the causes that limit a case; empty if they are unknown, or the case has a task.
 
-    `gains` are the measured gains of switches, by the kind of cause.
+    `gains` are the measured gains of switches, by the kind of cause; `known` causes come first.
     """
-    found = figures(records)
-    return [] if found is None else find(found, gains)
+    figured = figures(records)
+    found = [] if figured is None else find(figured, gains)
+    is_wrong = bool(known)
+    return [*known, *(each for each in found if each.kind != NOTHING or not is_wrong)]
 
 
 def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     """Return the causes in the order in which to fix them, those whose remedy gains nothing last.
 
-    If nothing limits it, the last is NOTHING, or UNEXPLAINED if the rate is lower than it could be.
-    Neither is known if figures that a rule needs are not.
+    Without any the last is NOTHING. If nothing limits the rate although it is lower than it could
+    be, the last is UNEXPLAINED. Neither is known if figures that a rule needs are not.
     """
     found = [cause for cause in _candidates(of, gains) if not _is_unconfirmed(cause)]
     found = [cause for cause in found if not _is_symptom(cause, found)]
@@ -132,7 +136,7 @@ def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
         return found
     last = find_last_word(of)
     if last is None or (last.kind == NOTHING and found):
-        return found  # something is wrong, if nothing that limits it
+        return found  # such as requests that fail, which do not limit the rate
     return [*found, last]
 
 

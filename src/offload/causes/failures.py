@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from offload.causes import execution
 from offload.causes.figures import Figures
+from offload.causes.machine import CLIENT_PORTS
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import (
     HotLine,
@@ -38,7 +39,8 @@ LONGER = 1.5  # time of a request that fails over that of one alone: it waited b
 LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
 OWN_CALLS = 0.1  # connections to the server itself, as a share of the requests in progress
 SOON_S = 0.1  # s: a process that fails within this time failed before the window
-BY_CHANCE = 0.001  # probability that the requests before a moment all worked by chance
+BY_CHANCE = 0.001  # probability of so many successes in a row
+SAME = 1.1  # time of a request that fails over that of one that succeeds
 ENOUGH = 10  # requests of a process, from which these shares are known
 
 # Titles of pools, as serving/metrics/pool_use.py reports them.
@@ -230,29 +232,27 @@ def find_pool_timeouts(of: Figures) -> Cause | None:
 
 
 @dataclass(frozen=True)
-class FailingSince(ProcessFailures):
-    """The only process, whose requests fail since a moment, and the last error, if known."""
+class FailingSince:
+    """Requests of the only process fail since a moment, `share` of them, and the last error.
 
-    error: str | None = None
+    `since_s` is the moment in s of the window from which on all fail, if they do.
+    """
+
+    process: ProcessFailures
+    share: float
+    since_s: float | None
+    error: str | None
 
 
 def find_worker_fails(of: Figures) -> Cause | None:
     """The requests of one process fail, and those of the others do not.
 
-    Or all requests of the only process fail since a moment within the window, or many do that did
-    not before.
+    Or requests of the only process fail since a moment, and hardly any failed before.
     """
     for record in reversed((*of.failed, *of.records)):
         found = [each for each in record.application.failing.processes if each.requests >= ENOUGH]
-        if len(found) == 1 and load_fails(record) and _fails_since_a_moment(found[0]):
-            share = found[0].failed / found[0].requests
-            return Cause(WORKER_FAILS, share, FAILS, limit=1, facts=found[0])
-        worked = record.application.failing.worked_before
-        is_late = len(found) == 1 and (worked or _starts_to_fail(found[0]))
-        if is_late and found[0].failed >= ENOUGH:
-            own = {each.name: getattr(found[0], each.name) for each in fields(found[0])}
-            later = FailingSince(**own, error=record.application.failing.error)
-            return Cause(WORKER_FAILS, later.failed / later.requests, FAILS, limit=1, facts=later)
+        if len(found) == 1 and (since := _find_moment(record, found[0])) is not None:
+            return Cause(WORKER_FAILS, since.share, limit=1, facts=since)
         if len(found) < 2:
             continue
         worst = max(found, key=lambda each: each.failed / each.requests)
@@ -262,6 +262,18 @@ def find_worker_fails(of: Figures) -> Cause | None:
         if share >= FAILS and failed <= WORKS * served:
             return Cause(WORKER_FAILS, share, FAILS, limit=len(found), facts=worst)
     return None
+
+
+def _find_moment(record: Record, one: ProcessFailures) -> FailingSince | None:
+    """Return since when requests of the only process fail; None if they do not since a moment."""
+    failing = record.application.failing
+    if load_fails(record) and _fails_since_a_moment(one):
+        return FailingSince(one, 1.0, one.failing_s, failing.error)
+    is_late = failing.worked_before or _starts_to_fail(one)
+    if not is_late or one.failed < ENOUGH:
+        return None
+    share = one.failing_share or one.failed / one.requests
+    return FailingSince(one, share, None, failing.error)
 
 
 def _fails_since_a_moment(one: ProcessFailures) -> bool:
@@ -274,13 +286,15 @@ def _fails_since_a_moment(one: ProcessFailures) -> bool:
 
 
 def _starts_to_fail(one: ProcessFailures) -> bool:
-    """Whether some requests fail since a moment: by chance so many would not have worked before.
+    """Whether some requests fail since a moment, and the last ones still do.
 
+    At that share of failures it is improbable that all requests before the first one succeeded.
     Requests that fail by a timeout take longer than those that succeed: they only wait too long.
     """
     worked, share = one.worked or 0, one.failing_share or 0.0
-    is_slow = one.succeeded_s is None or (one.failed_s or 0.0) > one.succeeded_s
-    return worked >= ENOUGH and not is_slow and (1 - share) ** worked < BY_CHANCE
+    is_fast = one.succeeded_s is not None and (one.failed_s or 0.0) <= SAME * one.succeeded_s
+    is_over = (1 - share) ** (one.recovered or 0) < BY_CHANCE
+    return worked >= ENOUGH and is_fast and (1 - share) ** worked < BY_CHANCE and not is_over
 
 
 def find_worker_ended(of: Figures) -> Cause | None:
@@ -436,23 +450,24 @@ def _describe_pool_timeouts(cause: Cause, _: int) -> str:
 
 def _describe_worker_fails(cause: Cause, _: int) -> str:
     facts = cause.facts
-    since_s = (facts.failing_s or 0.0) if isinstance(facts, ProcessFailures) else 0.0
     if isinstance(facts, FailingSince):
-        share = percent(cause.value or 0.0)
-        error = "" if facts.error is None else f": {escaped(facts.error)}"
-        return f"{share} of the requests fail since a moment of the load, and none before{error}"
-    if cause.limit == 1:
-        when = (
-            "since early in the load"
-            if since_s < SOON_S
-            else f"from {seconds(since_s)} of the load on"
-        )
-        return f"all requests fail {when}, and before most did not"
+        return _describe_moment(facts)
+    since_s = (facts.failing_s or 0.0) if isinstance(facts, ProcessFailures) else 0.0
     since = "" if since_s < SOON_S else f", all of them from {seconds(since_s)} on"
     return (
         f"one of {cause.limit} processes fails: {percent(cause.value or 0.0)} of its requests"
         f"{since}, and hardly any of the others"
     )
+
+
+def _describe_moment(since: FailingSince) -> str:
+    error = "" if since.error is None else f": {escaped(since.error)}"
+    if since.since_s is None:
+        share, when = percent(since.share), "since a moment of the load, and hardly any before"
+        return f"{share} of the requests fail {when}{error}"
+    is_early, at = since.since_s < SOON_S, f"from {seconds(since.since_s)} of the load on"
+    when = "since early in the load" if is_early else at
+    return f"all requests fail {when}, and before most did not{error}"
 
 
 def _describe_worker_ended(cause: Cause, _: int) -> str:
@@ -472,6 +487,20 @@ def _describe_requests_fail(cause: Cause, _: int) -> str:
     return f"{found.failed} of {found.requests} requests fail under load (5xx){error}"
 
 
+FAILURES = frozenset(  # they say why requests fail
+    {
+        OWN_POOL_WAIT,
+        OWN_SERVER_CALL,
+        SLOTS_KEPT,
+        STUCK_THREADS,
+        WORKER_ENDED,
+        FORK_WITH_THREADS,
+        REQUEST_FORKS,
+        MEMORY_LIMIT,
+        POOL_TIMEOUTS,
+        CLIENT_PORTS,
+    }
+)
 RULES = (
     Rule(
         IMPORT_STARTS,
@@ -518,7 +547,7 @@ RULES = (
         POOL_TIMEOUTS,
         find_pool_timeouts,
         _describe_pool_timeouts,
-        "give it as many threads as calls at once, or refuse requests early; a timeout ends the "
+        "give it as many workers as calls at once, or refuse requests early; a timeout ends the "
         "wait and not the call: set one inside it, too",
         is_per_process=True,
         is_symptom_of=frozenset({OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, SLOTS_KEPT}),
@@ -530,15 +559,7 @@ RULES = (
         _describe_worker_fails,
         "look at what this process keeps between requests, such as a broken connection, and "
         "replace that after an error",
-        is_symptom_of=frozenset(
-            {
-                OWN_POOL_WAIT,
-                OWN_SERVER_CALL,
-                STUCK_THREADS,
-                SLOTS_KEPT,
-                POOL_TIMEOUTS,
-            }
-        ),
+        is_symptom_of=FAILURES,
         is_failure=True,
     ),
     Rule(
@@ -573,19 +594,6 @@ RULES = (
         find_requests_fail,
         _describe_requests_fail,
         "a single one works: look at what they share, such as a dictionary or a connection",
-        is_symptom_of=frozenset(
-            {
-                OWN_POOL_WAIT,
-                OWN_SERVER_CALL,
-                SLOTS_KEPT,
-                STUCK_THREADS,
-                WORKER_FAILS,
-                WORKER_ENDED,
-                FORK_WITH_THREADS,
-                REQUEST_FORKS,
-                MEMORY_LIMIT,
-                POOL_TIMEOUTS,
-            }
-        ),
+        is_symptom_of=FAILURES | {WORKER_FAILS},
     ),
 )

@@ -14,9 +14,9 @@ from offload.engine.record import ClientPorts, Record, Throttling
 from offload.units import counted, percent
 
 CPU_QUOTA = "cpu_quota"
+CLIENT_PORTS = "client_ports"
 BLAS_THREADS = "blas_threads"
 LISTEN_QUEUE = "listen_queue"
-CLIENT_PORTS = "client_ports"
 BLAS_SHARE = 0.1  # of the CPU time; a guess
 NEARLY = 0.9  # share of the cores in use, from which threads of BLAS are suspected; a guess
 DROPPED = 0.01  # dropped connections per request: they are seen in p99, as 1 s (RFC 6298: the RTO)

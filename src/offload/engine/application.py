@@ -139,9 +139,10 @@ class ProcessFailures:
 
     If some failed, only requests of their routes count. A request failed if it raised an exception,
     or its response was 500 or above. The last `failing` requests, from `failing_s` after the start
-    of the window on, all failed; None if the last one did not fail. Before the first failure since
-    the start of the process `worked` requests ended. Of the later ones `failing_share` failed; the
-    medians of their times are `failed_s` and `succeeded_s`.
+    of the window on, all failed; None if the last one did not fail. `worked` requests succeeded
+    before the first failure, also before the window, beside as many others as those that fail;
+    None if the oldest ones are no longer stored. Of the requests since then `failing_share` failed,
+    `recovered` followed the last failure, and the median times are `failed_s` and `succeeded_s`.
     """
 
     pid: int
@@ -151,6 +152,7 @@ class ProcessFailures:
     failing: int | None = None
     worked: int | None = None
     failing_share: float | None = None
+    recovered: int | None = None
     failed_s: float | None = None
     succeeded_s: float | None = None
 

@@ -143,7 +143,6 @@ CREATORS = (  # functions of libraries that create what is slow to create and ca
     ("/sqlalchemy/ext/asyncio/engine.py", "create_async_engine", "an SQLAlchemy engine"),
     ("/sqlalchemy/sql/elements.py", "_compiler", STATEMENT),
     ("/sqlalchemy/sql/schema.py", "create_all", "the tables of a database"),
-    ("/sqlalchemy/sql/elements.py", "_compiler", "a compiled SQL statement"),
     ("/httpx/_client.py", "__init__", "an httpx client"),
     ("/httpx2/_client.py", "__init__", "an httpx client"),
     ("/aiohttp/client.py", "__init__", "an aiohttp session"),

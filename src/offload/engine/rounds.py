@@ -487,15 +487,14 @@ class Phases:
 
 
 def _with_alone_after(record: Record, member: ReadyServer) -> Record:
-    """Add the time of single requests after the load, and what malloc then keeps free."""
+    """Add the time of single requests after the load, and what malloc keeps free then."""
     alone_after_s = member.measure_alone_after()
+    record = replace(record, baseline=replace(record.baseline, alone_after_s=alone_after_s))
+    if alone_after_s is None:  # it is not idle
+        return record
     own = record.application
     malloc = server_reports.read_malloc(member.started.running.facts) or own.memory.malloc
-    return replace(
-        record,
-        baseline=replace(record.baseline, alone_after_s=alone_after_s),
-        application=replace(own, memory=replace(own.memory, malloc=malloc)),
-    )
+    return replace(record, application=replace(own, memory=replace(own.memory, malloc=malloc)))
 
 
 def with_idle_memory(record: Record, running: Server, started_mib: float | None = None) -> Record:

@@ -99,10 +99,13 @@ def last_error(facts: Facts) -> str | None:
 
 def read_malloc(facts: Facts) -> Malloc | None:
     """Return what malloc keeps free now in the process of an application that keeps most."""
-    found = [
-        Malloc(**each["malloc"]) for each in process_reports(facts, 0.0, 0.0) if each["malloc"]
-    ]
-    return max(found, key=lambda each: each.free_mib or 0.0, default=None)
+    found = _most_kept(process_reports(facts, 0.0, 0.0))
+    return Malloc(**found) if found else None
+
+
+def _most_kept(reports: Sequence[Facts]) -> Facts:
+    mallocs = [report["malloc"] for report in reports if report["malloc"]]
+    return max(mallocs, key=lambda each: each["free_mib"], default={})
 
 
 def count_own_calls(facts: Facts, url: str) -> int | None:
@@ -208,12 +211,11 @@ def _merge_threads(reports: Sequence[Facts]) -> Facts:
 
 def _merge_memory(reports: Sequence[Facts]) -> Facts:
     collectors = [report["collector"] for report in reports]
-    mallocs = [report["malloc"] for report in reports if report["malloc"]]
     return {
         "pss_mib": _worst(reports, lambda r: r["memory"]["pss_mib"]),
         "private_mib": _worst(reports, lambda r: r["memory"]["private_mib"]),
         "collector": max(collectors, key=lambda each: each["share"] or 0.0),
-        "malloc": max(mallocs, key=lambda each: each["free_mib"], default={}),
+        "malloc": _most_kept(reports),
     }
 
 

@@ -10,7 +10,9 @@ import pytest
 from offload.causes import ceiling, diagnosis
 from offload.causes.ceiling import CPU, LOAD_TOOL, USERS, WORKERS, Ceiling, Station
 from offload.causes.diagnosis import NOTHING, UNEXPLAINED
+from offload.causes.failures import IMPORT_STARTS, REQUESTS_FAIL
 from offload.causes.figures import figures
+from offload.causes.rules import Cause
 from offload.engine.application import Application, ThreadLimit, Threads
 from offload.engine.record import Record
 from tests.records import changed, record_of
@@ -68,6 +70,18 @@ def test_users_limit_a_route_that_awaits_by_littles_law() -> None:
     own = found()
     assert own.by == USERS and own.rate == pytest.approx(25 / 0.05, rel=0.01)
     assert own.reached == pytest.approx(0.96, abs=0.02) and kinds() == [NOTHING]
+
+
+def test_nothing_is_wrong_is_not_said_beside_failures_or_a_known_cause() -> None:
+    assert kinds(failed={"5xx": 9}) == [REQUESTS_FAIL]
+    record = replace(AWAITS, application=Application("asgi", processes=1, inside_s=0.052))
+    starts = Cause(IMPORT_STARTS, limit=4)
+    assert diagnosis.diagnose([record], known=[starts]) == [starts]
+    slow = changed(record, rate=240.0)
+    assert [each.kind for each in diagnosis.diagnose([slow], known=[starts])] == [
+        IMPORT_STARTS,
+        *kinds(rate=240.0),
+    ]
     assert kinds(rate=430.0) == [NOTHING]  # within 15 %
     assert kinds(rate=300.0, completed=600) == [UNEXPLAINED]
     assert found(rate=300.0, completed=600).reached == pytest.approx(0.6, abs=0.02)

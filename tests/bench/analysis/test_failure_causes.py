@@ -11,6 +11,7 @@ from offload.causes import diagnosis
 from offload.causes.failures import (
     FORK_WITH_THREADS,
     IMPORT_STARTS,
+    MEMORY_LIMIT,
     NO_PROGRESS,
     OWN_POOL_WAIT,
     OWN_SERVER_CALL,
@@ -36,7 +37,7 @@ from offload.engine.application import (
     Started,
     Threads,
 )
-from offload.engine.record import Record, from_line, to_line
+from offload.engine.record import MemoryLimit, Record, from_line, to_line
 from offload.errors import LOAD, STALLED, Problem
 from tests.records import changed, record_of
 
@@ -178,47 +179,67 @@ def test_all_requests_of_the_only_process_fail_since_a_moment() -> None:
     assert kinds(failing(95, 0.01)) == [REQUESTS_FAIL]  # hardly any worked before
     [early] = diagnosis.diagnose([failing(40, 0.01)])
     assert diagnosis.clause(early, 25).startswith("all requests fail since early in the load, and")
-    later = failing(100, 0.0)
-    now = replace(later.application.failing, worked_before=True)
-    later = replace(later, application=replace(later.application, failing=now))
-    [since] = diagnosis.diagnose([later])
-    assert diagnosis.clause(since, 25) == (
-        "100 % of the requests fail since a moment of the load, and none before"
-    )
-    few = replace(later, result=replace(later.result, completed=93, failed={"5xx": 7}))
-    assert kinds(few) == [WORKER_FAILS]
-    error = "RuntimeError: the handler is closed (shop.py:59)"
-    known = replace(few, application=replace(few.application, failing=replace(now, error=error)))
-    [since] = diagnosis.diagnose([known])
-    assert diagnosis.clause(since, 25).endswith(f"and none before: {error}")
-    nine = replace(now, processes=(ProcessFailures(1, 100, 9, None, None),))
-    few = replace(few, application=replace(few.application, failing=nine))
-    assert kinds(few) == [REQUESTS_FAIL]
     assert kinds(failing(40, 1.8, last=2)) == [REQUESTS_FAIL]  # by chance the last ones
     assert kinds(failing(40, 1.8, last=15)) == [REQUESTS_FAIL]
 
 
+ERROR = "RuntimeError: the handler is closed (shop.py:59)"
+SINCE = ProcessFailures(1, 100, 20, None, None, 40, 0.4, 2, 0.01, 0.03)
+
+
+def fails_since(one: ProcessFailures, error: str | None = None, **more: Any) -> Record:
+    own = Application("asgi", 1, failing=Failing(processes=(one,), error=error, **more))
+    failed = {"5xx": one.failed}
+    return changed(RECORD, application=own, completed=one.requests - one.failed, failed=failed)
+
+
+def test_some_requests_that_fail_since_a_moment_are_named_with_their_share_and_error() -> None:
+    [cause] = diagnosis.diagnose([fails_since(SINCE, ERROR)])
+    assert cause.kind == WORKER_FAILS
+    assert diagnosis.clause(cause, 25) == (
+        "40 % of the requests fail since a moment of the load, and hardly any before: " + ERROR
+    )
+    [every] = diagnosis.diagnose(
+        [fails_since(replace(SINCE, failed=40, failing_s=1.8, failing=40), ERROR)]
+    )
+    assert diagnosis.clause(every, 25).endswith("and before most did not: " + ERROR)
+
+
 @pytest.mark.parametrize(
-    ("worked", "share", "failed_s", "succeeded_s", "kind"),
+    ("values", "kind"),
     [
-        (40, 0.2, 0.01, 0.03, WORKER_FAILS),
-        (40, 0.1, 0.01, 0.03, REQUESTS_FAIL),  # 40 work by chance: 1.5 %
-        (9, 0.9, 0.01, 0.03, REQUESTS_FAIL),
-        (40, 0.2, 0.05, 0.03, REQUESTS_FAIL),  # timeouts
-        (40, 1.0, 0.05, None, REQUESTS_FAIL),
-        (None, None, None, None, REQUESTS_FAIL),
+        ({"failing_share": 0.2}, WORKER_FAILS),
+        ({"failing_share": 0.1}, REQUESTS_FAIL),  # 40 successes in a row: 1.5 %
+        ({"worked": 9, "failing_share": 0.9}, REQUESTS_FAIL),
+        ({"worked": None}, REQUESTS_FAIL),
+        ({"failed": 9}, REQUESTS_FAIL),
+        ({"failed_s": 0.032}, WORKER_FAILS),
+        ({"failed_s": 0.034}, REQUESTS_FAIL),  # timeouts
+        ({"succeeded_s": None}, REQUESTS_FAIL),
+        ({"recovered": 13}, WORKER_FAILS),
+        ({"recovered": 14}, REQUESTS_FAIL),  # it is over
+        ({"failing_share": 1.0, "recovered": 0}, WORKER_FAILS),
+        ({"failed": 60}, WORKER_FAILS),
     ],
 )
-def test_some_requests_fail_since_a_moment(
-    worked: int | None,
-    share: float | None,
-    failed_s: float | None,
-    succeeded_s: float | None,
-    kind: str,
-) -> None:
-    one = ProcessFailures(1, 100, 20, None, None, worked, share, failed_s, succeeded_s)
-    own = Application("asgi", 1, failing=Failing(processes=(one,)))
-    assert kinds(changed(RECORD, application=own, completed=80, failed={"5xx": 20})) == [kind]
+def test_some_requests_fail_since_a_moment(values: dict[str, Any], kind: str) -> None:
+    assert kinds(fails_since(replace(SINCE, **values))) == [kind]
+
+
+def test_requests_that_fail_in_a_window_after_one_without_failures_fail_since_a_moment() -> None:
+    later = ProcessFailures(1, 100, 10)
+    [since] = diagnosis.diagnose([fails_since(later, worked_before=True)])
+    assert diagnosis.clause(since, 25) == (
+        "10 % of the requests fail since a moment of the load, and hardly any before"
+    )
+    assert kinds(fails_since(replace(later, failed=9), worked_before=True)) == [REQUESTS_FAIL]
+
+
+def test_a_reached_limit_of_the_memory_explains_requests_that_begin_to_fail() -> None:
+    limit = MemoryLimit(by="ulimit -v", limit_mib=900.0, used_mib=890.0)
+    record = fails_since(SINCE, "MemoryError (shop.py:7)")
+    used = replace(record.resources, memory_limit=limit)
+    assert kinds(replace(record, resources=used)) == [MEMORY_LIMIT]
 
 
 def test_an_executor_whose_queue_takes_longer_than_a_timeout_is_named() -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from datetime import timedelta
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -309,12 +310,14 @@ def test_pools_of_multiprocessing_count_the_calls_and_chunks_that_wait(
         module.POOL = made  # type: ignore[attr-defined]
         calls = [made.apply_async(time.sleep, (0.6,)) for _ in range(3)]
         calls.append(made.map_async(time.sleep, [0.6] * 4, chunksize=2))
+        sent = made.imap_unordered(time.sleep, [0.6] * 5)
         [pool] = sample()
         for call in calls:
             call.get(20)
+        assert len([*sent]) == 5
         idle = sample()
     assert (pool["kind"], pool["name"], pool["limit"]) == (title, "shop.POOL", 2)
-    assert pool["waiting"] == 3
+    assert pool["waiting"] == 8
     assert idle == []
 
 
@@ -351,6 +354,19 @@ def test_locks_semaphores_and_queues_of_tornado_and_anyio_are_full_while_calls_w
         "tornado.queues.Queue": (2, 4),
         "anyio.Lock": (1, 2),
     }
+
+
+def test_calls_that_gave_up_do_not_wait_for_a_semaphore_of_tornado(module: ModuleType) -> None:
+    async def main() -> list[dict[str, Any]]:
+        slots = locks.Semaphore(2)
+        module.SLOTS = slots  # type: ignore[attr-defined]
+        assert sample() == []
+        held = [slots.acquire(timedelta(milliseconds=1)) for _ in range(7)]
+        await asyncio.gather(*held, return_exceptions=True)
+        return sample()
+
+    [found] = asyncio.run(main())
+    assert (found["limit"], found["full"], found["waiting"]) == (2, 1, 0)
 
 
 def test_the_executor_that_runs_the_request_is_the_servers(module: ModuleType) -> None:

@@ -80,14 +80,26 @@ def test_the_requests_before_the_first_failure_are_counted_with_those_after_it(
 ) -> None:
     samples = Samples(13)
     monkeypatch.setattr(request_clock, "_samples", samples)
-    for number, (inside_s, failed) in enumerate([(0.02, 0), (0.03, 0), (0.01, 1), (0.04, 0)]):
-        samples.add(float(number), inside_s, *[0.0] * 10, failed)
+    rows = [  # s, requests inside, whether it failed
+        (0.5, 1, 0),
+        (0.02, 8, 0),
+        (0.03, 9, 0),
+        (0.01, 8, 1),
+        (0.04, 8, 0),
+        (0.06, 2, 0),
+    ]
+    for number, (inside_s, inside, failed) in enumerate(rows):
+        samples.add(number + 1.0, inside_s, 0.0, 0.0, inside, 0.0, *[0.0] * 6, failed)
     monkeypatch.setattr(request_clock, "_routes", {"GET /": 0})
-    found = request_clock.between(2.5, 9.0)["failures"]
-    assert (found["requests"], found["failed"], found["worked"]) == (1, 0, None)
-    found = request_clock.between(1.5, 9.0)["failures"]
-    assert (found["requests"], found["failed"], found["worked"]) == (2, 1, 2)
-    assert (found["failing_share"], found["failed_s"], found["succeeded_s"]) == (0.5, 0.01, 0.04)
+
+    def find(start: float) -> tuple[Any, ...]:
+        found = request_clock.between(start, 9.0)["failures"]
+        return tuple(found[name] for name in ("requests", "failed", *request_clock.SINCE))
+
+    assert find(4.5) == (2, 0, None, None, None, None, None)
+    assert find(3.5) == (3, 1, 2, 0.3333, 2, 0.01, 0.03)
+    monkeypatch.setattr(samples, "_has_removed", True)
+    assert find(3.5)[:3] == (3, 1, None)
 
 
 async def sold_out() -> None:

@@ -9,12 +9,18 @@ import pytest
 
 from offload.causes import diagnosis
 from offload.causes.execution import GIL_SATURATED
-from offload.causes.failures import MEMORY_LIMIT, REQUESTS_FAIL, FailedRequests
+from offload.causes.failures import (
+    MEMORY_LIMIT,
+    REQUESTS_FAIL,
+    WORKER_FAILS,
+    FailedRequests,
+    FailingSince,
+)
 from offload.causes.gains import Gain
 from offload.causes.memory import PRELOAD_LOST
 from offload.causes.pools import WAITS_ELSEWHERE, SharedByProcesses
 from offload.causes.rules import Cause
-from offload.engine.application import Collector, ProcessMemory
+from offload.engine.application import Collector, ProcessFailures, ProcessMemory
 from offload.engine.record import LONG, WINDOW, MemoryLimit, Record
 from offload.studies.advise import application, costs
 from offload.studies.advise.application import Application
@@ -24,6 +30,7 @@ from offload.studies.advise.study import is_brief
 from offload.suites import Case
 from tests.records import new_record
 
+ONE = ProcessFailures(1, 100, 40)
 PLAIN = Case("gunicorn_gthread", "app=shop:app", settings={"processes": 2, "workers": 4})
 CASES = [
     PLAIN,
@@ -86,6 +93,9 @@ def test_a_cause_that_the_chosen_set_up_does_not_have_limits_it_no_more_but_erro
     over = "It does not limit the advised size."
     assert "KeyError: 7 (shop.py:3)" in failing and over not in failing
     assert gil.endswith(over)
+    since = Cause(WORKER_FAILS, 0.4, limit=1, facts=FailingSince(ONE, 0.4, None, None))
+    failing, *_ = replace(advised(record(0, WINDOW, **limit)), causes=(since, causes[1])).why()
+    assert "since a moment" in failing and over not in failing
 
 
 @pytest.mark.parametrize(("rate", "is_shared"), [(84.0, True), (140.0, False)])
@@ -117,5 +127,7 @@ def test_responses_under_few_users_count_as_slow_if_many_users_had_none() -> Non
     found = application.describe(("wsgi",), "app", (), cases, [many, few])
     assert (found.alone_s, found.response_s) == (0.6, 2.0)
     assert is_brief(found.response_s, Question()) and not is_brief(found.alone_s, Question())
+    other = replace(many, case=replace(many.case, server="waitress"))  # it did not start
+    assert application.describe(("wsgi",), "app", (), cases, [other, few]).response_s == 0.6
     alone = replace(few, trial=replace(few.trial, case_index=0), case=many.case)
     assert application.describe(("wsgi",), "app", (), cases, [alone]).response_s == 0.6

@@ -134,10 +134,15 @@ def _read_processes(executor: Any) -> Use:
 
 
 def _read_multiprocessing(pool: Any) -> Use:
-    # A result of map() counts the chunks that it still waits for.
-    calls = sum(getattr(each, "_number_left", 1) for each in [*pool._cache.values()])
-    most = pool._processes
+    calls, most = sum(map(_count_calls, [*pool._cache.values()])), pool._processes
     return most, min(calls, most), max(0, calls - most)
+
+
+def _count_calls(waiting: Any) -> int:
+    """Return how many calls or chunks a result of apply(), map() or imap() still waits for."""
+    if (length := getattr(waiting, "_length", None)) is not None and hasattr(waiting, "_unsorted"):
+        return int(length - waiting._index - len(waiting._unsorted))
+    return int(getattr(waiting, "_number_left", 1))
 
 
 def _read_semaphore(semaphore: Any) -> Use:
@@ -152,8 +157,14 @@ def _read_lock(lock: Any) -> Use:
     return 1, lock._locked, len(lock._waiters or ())
 
 
+def _read_tornado_semaphore(semaphore: Any) -> Use:
+    waiting = sum(not each.done() for each in [*semaphore._waiters])  # others have timed out
+    return math.nan, -semaphore._value, waiting
+
+
 def _read_tornado_lock(lock: Any) -> Use:
-    return 1, lock._block._value == 0, len(lock._block._waiters)
+    _, free, waiting = _read_tornado_semaphore(lock._block)
+    return 1, 1 + free, waiting
 
 
 def _read_anyio_lock(lock: Any) -> Use:
@@ -179,7 +190,8 @@ def _read_queue(queue: Any) -> Use:
 
 
 def _read_async_queue(queue: Any) -> Use:
-    return math.nan, -queue.qsize(), len(queue._getters)  # also those of Tornado
+    waiting = sum(not each.done() for each in [*queue._getters])  # others have timed out
+    return math.nan, -queue.qsize(), waiting
 
 
 def _count_tasks(loop: Any) -> Use:
@@ -251,7 +263,7 @@ READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Use]]] = {
     ("asyncio.locks", "Semaphore"): ("asyncio.Semaphore", _read_semaphore),
     ("asyncio.locks", "Lock"): ("asyncio.Lock", _read_lock),
     ("asyncio.queues", "Queue"): ("asyncio.Queue", _read_async_queue),
-    ("tornado.locks", "Semaphore"): ("tornado.locks.Semaphore", _read_semaphore),
+    ("tornado.locks", "Semaphore"): ("tornado.locks.Semaphore", _read_tornado_semaphore),
     ("tornado.locks", "Lock"): ("tornado.locks.Lock", _read_tornado_lock),
     ("tornado.queues", "Queue"): ("tornado.queues.Queue", _read_async_queue),
     ("threading", "Semaphore"): ("threading.Semaphore", _read_thread_semaphore),

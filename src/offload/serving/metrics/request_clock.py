@@ -39,6 +39,7 @@ LEAST = 50  # clocked requests of a route, from which the growth of their CPU ti
 PARTS, GROWS = 5, 1.05  # parts of them, each of which costs so many times as much as the one before
 BLOCK = 0.02  # s without a pause from which a run counts as a block: twice the loop's timer
 
+SINCE = ("worked", "failing_share", "recovered", "failed_s", "succeeded_s")
 _samples = Samples(13)
 _routes: dict[str, int] = {}
 _cells: list[ReferenceType[Cell]] = []  # replaced as a whole, so that readers need no lock
@@ -292,9 +293,9 @@ def between(start: float, end: float) -> dict[str, Any]:
     of the last fifth of requests over that of the first one, None if it did not grow from each
     fifth to the next. Without requests `routes` is empty. `failing_s` is the time in the window
     from which on all requests of the routes with failures failed, `failing` of them; None if the
-    last one did not fail. `worked` requests of these routes ended before the first failure since
-    the start of the process, and `failing_share` of the later ones failed; the medians of their
-    times are `failed_s` and `succeeded_s`.
+    last one did not fail. `worked` are earlier requests of these routes, also before the window, up
+    to the first failure; `failing_share` of all since then failed, and `recovered` followed the
+    last failure. The median times are `failed_s` and `succeeded_s`.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.copy().items()}  # threads add routes
@@ -303,6 +304,7 @@ def between(start: float, end: float) -> dict[str, Any]:
         own.setdefault(names[int(row[5])], []).append(row)
     failing = {row[5] for row in rows if row[-1]}  # of other routes, such as /ping, none may fail
     tried = [row for row in rows if row[5] in failing] or rows
+    known = (_samples.between(0.0, end) or ()) if failing else ()  # none if some were removed
     last = _error or (_logged[1] if _logged and _logged[0] >= start else None)
     ended = _ended[1] if _ended and (_ended[0] >= start or last is None) else None
     return {
@@ -313,7 +315,7 @@ def between(start: float, end: float) -> dict[str, Any]:
             "requests": len(tried),
             "failed": sum(row[-1] > 0 for row in tried),
             **_find_last_failures(tried, start),
-            **_find_first_failure([row for row in _samples.rows() if row[5] in failing]),
+            **_find_first_failure([row for row in known if row[5] in failing]),
         },
     }
 
@@ -329,18 +331,26 @@ def _find_last_failures(rows: Sequence[Sequence[float]], start: float) -> dict[s
 
 
 def _find_first_failure(rows: Sequence[Sequence[float]]) -> dict[str, float | None]:
-    """Return how many requests ended before the first failure, and what is known of those after."""
-    worked = next((number for number, row in enumerate(rows) if row[-1]), None)
-    if worked is None:
-        return {"worked": None, "failing_share": None, "failed_s": None, "succeeded_s": None}
-    failed = [row[1] for row in rows[worked:] if row[-1]]
-    succeeded = [row[1] for row in rows[worked:] if not row[-1]]
+    """Return how many requests worked before the first failure, and what is known of those after.
+
+    Only requests beside at least as many others as the median failure count: fewer may work.
+    """
+    at = [number for number, row in enumerate(rows) if row[-1]]
+    if not at:
+        return dict.fromkeys(SINCE)
+    crowd = statistics.median_low([rows[number][4] for number in at])
+    worked = [number for number, row in enumerate(rows) if row[4] >= crowd and not row[-1]]
     return {
-        "worked": worked,
-        "failing_share": round(len(failed) / (len(rows) - worked), 4),
-        "failed_s": round(statistics.median_low(failed), 6),
-        "succeeded_s": round(statistics.median_low(succeeded), 6) if succeeded else None,
+        "worked": sum(number < at[0] for number in worked),
+        "failing_share": round(len(at) / (len(rows) - at[0]), 4),
+        "recovered": len(rows) - 1 - at[-1],
+        "failed_s": round(statistics.median_low([rows[number][1] for number in at]), 6),
+        "succeeded_s": _median_s([rows[number][1] for number in worked]),
     }
+
+
+def _median_s(times: Sequence[float]) -> float | None:
+    return round(statistics.median_low(times), 6) if times else None
 
 
 def each(start: float, end: float) -> list[tuple[float, float]]:

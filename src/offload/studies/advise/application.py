@@ -37,6 +37,7 @@ from offload.units import counted, seconds
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI", "tornado": "Tornado"}
 WARM_S, TRACE_S, TRACED_S = 1.0, 2.0, 5.0  # s of load before and in a trace, and with the start
 TRACED_USERS = 4  # traced code is slow
+FAIL = {failures.REQUESTS_FAIL, failures.WORKER_FAILS}  # they go on in several processes
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
@@ -108,14 +109,14 @@ class Application:
         if not self.causes:
             missing = "figures that would show it are missing, or other programs disturbed it"
             yield f"What limits one process is unknown: {missing}."
-        remaining = {cause.kind for cause in self.remaining} - {failures.REQUESTS_FAIL}
+        remaining = {cause.kind for cause in self.remaining} - FAIL
         last_words = {diagnosis.NOTHING, diagnosis.UNEXPLAINED}
         for cause in self.causes:
             if cause.kind == diagnosis.NOTHING and self.costs.leak_mib:
                 continue  # the answer names the leak
             is_shared = isinstance(cause.facts, pools.SharedByProcesses)
             is_over = remaining and not is_shared and cause.kind not in {*remaining, *last_words}
-            is_limit = cause.kind != failures.REQUESTS_FAIL
+            is_limit = cause.kind not in FAIL
             over = " It does not limit the advised size." if is_over and is_limit else ""
             yield f"{diagnosis.sentence(cause, self.users)}{over}"
         known = {cause.kind for cause in self.causes} | last_words
@@ -215,10 +216,10 @@ def describe(
     case = cases[found.trial.case_index or 0]
     gains = result.gains(diagnosis.switches([found]), case, cases, records)
     alone_s, users = found.baseline.alone_s or 0.0, found.case.users
-    starts, causes = failures.import_starts(started), diagnosis.diagnose([found], gains)
-    if starts:
-        causes = [each for each in causes if each.kind != diagnosis.NOTHING]
-    is_repeated = any(is_probe(each) and each.case.users > users for each in records)
+    probes = (each for each in records if is_probe(each))
+    is_repeated = any(
+        each.case.users > users and each.case.server == found.case.server for each in probes
+    )
     return Application(
         kinds,
         name,
@@ -227,7 +228,7 @@ def describe(
         max(alone_s, users / (found.result.rate or math.inf)) if is_repeated else alone_s,
         users,
         case.request,
-        (*starts, *causes),
+        tuple(diagnosis.diagnose([found], gains, failures.import_starts(started))),
         gains=gains,
         who=found.who,
         probe=found,

@@ -54,7 +54,7 @@ class Function:
 
     @property
     def response_s(self) -> float:
-        """The time by which the time for an answer is chosen, in s."""
+        """The response time that decides how long an answer takes, in s."""
         return self.alone_s
 
     @property

@@ -86,7 +86,8 @@ class Race:
     `costs` are known before the race: of a function, or from `measure_alone`. With `overloads` the
     choice is loaded beyond its capacity at the end. With `measures_switches` there is time for what
     may remove the causes of an application's limit. `is_brief`: one round, without response times,
-    as a call takes `call_s` alone. With `variables` several processes may share the cores better.
+    as these are long; a call takes `call_s` alone. With `variables` several processes may share the
+    cores better.
     """
 
     question: Question

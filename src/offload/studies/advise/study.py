@@ -14,7 +14,6 @@ from pathlib import Path
 
 from offload import files
 from offload.causes import diagnosis, failures, who
-from offload.causes.rules import Cause
 from offload.engine import host, journal, load_phase, rounds
 from offload.engine.application import HotLine, Started
 from offload.engine.figures import LONG_OTHERS, find_disturbance
@@ -220,7 +219,7 @@ def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Appl
         if record.problem is None and record.result.rate and not _fails(record):
             return _application(saved, race.cases, race.records)
         if few and few[0].result.rate:
-            if any(map(_is_known_failure, diagnosis.diagnose([record]))):
+            if _has_known_failure(record):
                 raise _failed(record)
             fails = any(map(diagnosis.is_failure, diagnosis.diagnose(few)))
             if fails or rounds.collapses(record) or race.question.users is not None:
@@ -237,9 +236,10 @@ def _application(saved: Saved, cases: Sequence[Case], records: Sequence[Record])
     return application.describe(saved.kinds, saved.name, saved.started, cases, records)
 
 
-def _is_known_failure(cause: Cause) -> bool:
-    """Whether a cause says why requests failed, and not only where they were."""
-    return diagnosis.is_failure(cause) and cause.kind != failures.NO_PROGRESS
+def _has_known_failure(record: Record) -> bool:
+    """Whether requests had responses of 500 or above, and it is known why: few users hide that."""
+    known = {cause.kind for cause in diagnosis.diagnose([record]) if diagnosis.is_failure(cause)}
+    return bool(record.result.failed.get("5xx")) and bool(known - {failures.NO_PROGRESS})
 
 
 def _fails(record: Record) -> bool:
@@ -267,12 +267,14 @@ def _last_error(records: Sequence[Record]) -> str:
 def _explained(what: str, error: str, remedy: str, records: Sequence[Record]) -> RunError:
     """Return an error with the cause that the newest record shows for failed requests.
 
-    `error` is the exception that made them fail, if the cause does not have it.
+    `error` is the exception that made them fail; it is not said twice.
     """
     for record in reversed(records):
         for cause in filter(diagnosis.is_failure, diagnosis.diagnose([record])):
-            known = "" if isinstance(cause.facts, failures.FailingSince) else error
-            said = f"{what}{known}: {diagnosis.clause(cause, record.case.users)}"
+            facts = cause.facts
+            has_error = isinstance(facts, failures.FailingSince) and facts.error is not None
+            why = diagnosis.clause(cause, record.case.users)
+            said = f"{what}: {why}" if has_error else f"{what}{error}: {why}"
             return RunError(said, diagnosis.remedy(cause) or remedy)
     return RunError(f"{what}{error}", remedy)
 
