@@ -142,7 +142,7 @@ class ProcessFailures:
     of the window on, all failed; None if the last one did not fail. `worked` requests succeeded
     before the first failure, also before the window, beside as many others as those that fail;
     None if the oldest ones are no longer stored. Of the requests since then `failing_share` failed,
-    `recovered` followed the last failure, and the median times are `failed_s` and `succeeded_s`.
+    `recovered` began after the last failure, and the median times are `failed_s` and `succeeded_s`.
     """
 
     pid: int

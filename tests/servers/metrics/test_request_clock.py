@@ -87,6 +87,7 @@ def test_the_requests_before_the_first_failure_are_counted_with_those_after_it(
         (0.01, 8, 1),
         (0.04, 8, 0),
         (0.06, 2, 0),
+        (3.5, 8, 0),  # it began before the failure
     ]
     for number, (inside_s, inside, failed) in enumerate(rows):
         samples.add(number + 1.0, inside_s, 0.0, 0.0, inside, 0.0, *[0.0] * 6, failed)
@@ -96,10 +97,10 @@ def test_the_requests_before_the_first_failure_are_counted_with_those_after_it(
         found = request_clock.between(start, 9.0)["failures"]
         return tuple(found[name] for name in ("requests", "failed", *request_clock.SINCE))
 
-    assert find(4.5) == (2, 0, None, None, None, None, None)
-    assert find(3.5) == (3, 1, 2, 0.3333, 2, 0.01, 0.03)
+    assert find(4.5) == (3, 0, None, None, None, None, None)
+    assert find(3.5) == (4, 1, 2, 0.25, 2, 0.01, 0.03)
     monkeypatch.setattr(samples, "_has_removed", True)
-    assert find(3.5)[:3] == (3, 1, None)
+    assert find(3.5)[:3] == (4, 1, None)
 
 
 async def sold_out() -> None:

@@ -294,8 +294,8 @@ def between(start: float, end: float) -> dict[str, Any]:
     fifth to the next. Without requests `routes` is empty. `failing_s` is the time in the window
     from which on all requests of the routes with failures failed, `failing` of them; None if the
     last one did not fail. `worked` are earlier requests of these routes, also before the window, up
-    to the first failure; `failing_share` of all since then failed, and `recovered` followed the
-    last failure. The median times are `failed_s` and `succeeded_s`.
+    to the first failure; `failing_share` of all since then failed, and `recovered` began after
+    the last failure. The median times are `failed_s` and `succeeded_s`.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.copy().items()}  # threads add routes
@@ -340,10 +340,11 @@ def _find_first_failure(rows: Sequence[Sequence[float]]) -> dict[str, float | No
         return dict.fromkeys(SINCE)
     crowd = statistics.median_low([rows[number][4] for number in at])
     worked = [number for number, row in enumerate(rows) if row[4] >= crowd and not row[-1]]
+    failed_last_s = rows[at[-1]][0]  # slower ones that began earlier end after it
     return {
         "worked": sum(number < at[0] for number in worked),
         "failing_share": round(len(at) / (len(rows) - at[0]), 4),
-        "recovered": len(rows) - 1 - at[-1],
+        "recovered": sum(row[0] - row[1] >= failed_last_s for row in rows[at[-1] + 1 :]),
         "failed_s": round(statistics.median_low([rows[number][1] for number in at]), 6),
         "succeeded_s": _median_s([rows[number][1] for number in worked]),
     }
