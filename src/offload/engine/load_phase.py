@@ -265,7 +265,8 @@ def _find_problem(load: Load, facts: Facts | None, sampled: _SampledLoad) -> Pro
     measured, what, fix = result.figures, result.problem, ""
     # Requests that a server completed before it ended are not a rate.
     if facts is not None and (ended := server.exit_reason(server_pid(facts))) is not None:
-        what = f"{ended} under {load.users} users, after {measured.completed or 0} responses"
+        done = f", after {measured.completed} responses" if measured.completed else ""
+        what = f"{ended} under {load.users} users{done}"
         fix = "start it by its own program under the same load, and read its log"
     limit = sampled.resources.memory_limit()
     if what is not None and limit.kills:
