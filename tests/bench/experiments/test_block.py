@@ -254,7 +254,7 @@ def test_what_a_server_completed_before_it_died_is_not_a_rate(
     dying = Case("loop", own_task(tmp_path, body), users=2)
     records = measure_cases(dying, THREADS, design=WindowDesign(True, beside_s=1.5))
     died, other = (record.problem for record in records)
-    assert died is not None and died.message.startswith(f"{expected} under 2 users")
+    assert died is not None and died.message.startswith(f"{expected} under 2 users, after ")
     assert other is None
     assert records[0].result.completed
     assert average_by_round(records[:1], rate_of) == {}
