@@ -136,6 +136,8 @@ def test_a_wrong_word_of_fab_is_named_with_what_to_do(words: list[str], message:
         ("run_server 3 a 1 2", "run_server has no parameter for '2': it accepts server, task"),
         ("run_server 3 prt=1", "no 'prt' in the parameters of run_server: did you mean port?"),
         ("run_server 3 --prt 1", "no 'prt' in the parameters of run_server: did you mean port?"),
+        ("measure 3 workers=16", "measure has no workers=: write it in the case: SERVERx16 has 16"),
+        ("compare 3 4 --processes 2", "compare has no processes=: write it in the case: SERVERx16"),
         ("run_server 3 server=4", "run_server has '3', a value without a name after one that"),
         ("run_server --port 1 --port 2", "run_server has port twice"),
         ("run_server --server", "requires an argument: offload run_server --help"),

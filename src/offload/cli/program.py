@@ -58,6 +58,10 @@ OTHER_NAMES = {  # of options in other programs
 }
 
 
+SIZES = ("processes", "workers", "threads")  # a case has them in its name
+IN_CASE = "write it in the case: SERVERx16 has 16 workers, SERVERx2x16 2 processes of 16 workers"
+
+
 class Exit(Exception):
     """End a command with a message on stderr and an exit code."""
 
@@ -321,6 +325,8 @@ def find_parameter(command: str, name: str, names: Collection[str], program: str
         raise UsageError(f"{command} has no {name}= any more", fix)
     if (own := OTHER_NAMES.get(name)) in names:
         raise UsageError(f"{command} has no {name}=", f"use {own}=")
+    if name in SIZES and not {"case", "one"}.isdisjoint(names):
+        raise UsageError(f"{command} has no {name}=", IN_CASE)
     shown = name.partition(":")[0]  # what follows it may be a secret: --Authorization: secret
     raise unknown(f"the parameters of {command}", shown, [*names], f"{program} {command} --help")
 
