@@ -115,15 +115,14 @@ def diagnose(
     """
     figured = figures(records)
     found = [] if figured is None else find(figured, gains)
-    is_wrong = bool(known)
-    return [*known, *(each for each in found if each.kind != NOTHING or not is_wrong)]
+    return [*known, *(each for each in found if not known or each.kind != NOTHING)]
 
 
 def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     """Return the causes in the order in which to fix them, those whose remedy gains nothing last.
 
-    Without any the last is NOTHING. If nothing limits the rate although it is lower than it could
-    be, the last is UNEXPLAINED. Neither is known if figures that a rule needs are not.
+    If no rule applies, the only one is NOTHING. The last is UNEXPLAINED if the rate is lower than
+    it could be, and nothing limits it. Neither is known if figures that a rule needs are not.
     """
     found = [cause for cause in _candidates(of, gains) if not _is_unconfirmed(cause)]
     found = [cause for cause in found if not _is_symptom(cause, found)]

@@ -66,9 +66,7 @@ REMEDIES: dict[str | None, str] = {  # by the name of a pool
     CLIENT_OF_TORNADO: "raise its number before the first client exists: "
     "AsyncHTTPClient.configure(None, max_clients=100)",
 }
-LOCK_REMEDIES: dict[
-    str | None, str
-] = {  # by what requests wait for, as engine/hot_lines.py names it
+LOCK_REMEDIES: dict[str | None, str] = {  # by what the hot line waits for
     LOG_LOCK: "a handler holds it while it writes or sends: let it only put records into a queue, "
     "by QueueHandler and QueueListener of logging.handlers",
     PROPERTY_LOCK: "up to Python 3.11, all objects of the class share it while one computes its "
