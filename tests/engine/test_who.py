@@ -139,7 +139,8 @@ def test_the_frames_around_a_function_tell_what_it_is(
         *outer, "view@/home/me/a.py:5", "help@/home/me/b.py:7", f"dumps@{LIB}/json/x.py:1"
     )
     spot = hot_lines.find_spot(stack)
-    assert spot == hot_lines.Spot(Frame("help", "/home/me/b.py", 7), context, is_loop)
+    inner = frames(f"dumps@{LIB}/json/x.py:1")
+    assert spot == hot_lines.Spot(Frame("help", "/home/me/b.py", 7), context, is_loop, inner)
 
 
 def test_the_program_that_started_a_server_does_not_wait() -> None:
@@ -212,16 +213,28 @@ def test_a_line_that_waits_for_the_lock_of_a_cached_property_says_so() -> None:
     assert (first.function, first.waits_for) == ("quote", hot_lines.PROPERTY_LOCK)
 
 
-@pytest.mark.parametrize(("making", "creates"), [(60, "an httpx client"), (40, None)])
-def test_a_line_that_mostly_creates_something_says_what(making: int, creates: str | None) -> None:
-    call = (*ASGI, "quote@/a/x.py:2")
-    client = (
-        *call,
-        f"__init__@{SITE}/httpx/_client.py:9",
-        f"create_default_context@{LIB}/ssl.py:7",
-    )
-    [found] = hot_lines.find_lines(samples(every=[(client, making), (call, 100 - making)]))
-    assert (found.function, found.creates) == ("quote", creates)
+def test_what_lines_create_is_found_with_the_share_of_all_of_them() -> None:
+    client = f"__init__@{SITE}/httpx/_client.py:9", f"create_default_context@{LIB}/ssl.py:7"
+    one, other = (*ASGI, "quote@/a/x.py:2"), (*ASGI, "price@/a/x.py:9")
+    own = (f"_bootstrap@{LIB}/threading.py:1", "refresh@/a/x.py:2", *client)
+    every = [((*one, *client), 20), ((*other, *client), 10), (one, 70)]
+    found = hot_lines.find_created(samples(every=every, holding=[(own, 90)]))
+    line = HotLine("quote", "/a/x.py", 2, 0.3, hot_lines.BLOCKS, "middleware", "an httpx client")
+    assert found == line
+    assert hot_lines.find_created(samples(every=[(one, 70)], holding=[(own, 90)])) is None
+
+
+def test_statements_that_a_new_engine_compiles_count_for_the_engine() -> None:
+    route = (*WSGI, "quote@/a/x.py:2")
+    engine = (*route, f"create_engine@{SITE}/sqlalchemy/engine/create.py:9")
+    compiles = (*route, f"_compiler@{SITE}/sqlalchemy/sql/elements.py:9")
+    for holding, share, creates in (
+        ([(engine, 10), (compiles, 25), (route, 65)], 0.35, hot_lines.ENGINE),
+        ([(compiles, 25), (route, 75)], 0.25, hot_lines.STATEMENT),
+    ):
+        found = hot_lines.find_created(samples(holding=holding))
+        assert found is not None
+        assert (found.creates, found.share, found.doing) == (creates, share, hot_lines.HOLDS)
 
 
 def test_a_thread_of_the_application_counts_while_it_holds_the_gil_or_computes() -> None:

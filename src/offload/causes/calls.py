@@ -10,7 +10,6 @@ from offload.causes.execution import BODY_PARTS, NEW_OBJECTS, THREAD_HOPS
 from offload.causes.figures import Figures, median
 from offload.causes.rules import Cause, Rule, may_explain
 from offload.engine import hot_lines
-from offload.engine.application import HotLine
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent
@@ -43,7 +42,6 @@ NEW_PROCESSES = "new_processes"
 DEBUG_TOOLS = "debug_tools"
 MIDDLEWARE_LAYERS = "middleware_layers"
 RETRIES = "retries"
-HELD = (hot_lines.HOLDS, hot_lines.BLOCKS)  # what a line does that keeps others from running
 
 
 @dataclass(frozen=True)
@@ -215,25 +213,18 @@ def find_retries(of: Figures) -> Cause | None:
 
 def find_new_objects(of: Figures) -> Cause | None:
     """Requests of a busy process create something that is slow to create, and could be kept."""
-    lines = next((r.who.lines for r in reversed(of.records) if r.who and r.who.lines), ())
-    creating = [line for line in lines if line.creates and _is_of_requests(line)]
-    if not creating or execution.is_idle(of):
+    line = next((r.who.created for r in reversed(of.records) if r.who and r.who.created), None)
+    if line is None or execution.is_idle(of):
         return None
-    first = creating[0]
-    alike = (first.creates, first.doing)  # shares of other kinds have another meaning
-    share = sum(each.share for each in creating if (each.creates, each.doing) == alike)
-    return Cause(NEW_OBJECTS, round(share, 3), CREATES, line=first) if share >= CREATES else None
-
-
-def _is_of_requests(line: HotLine) -> bool:
-    """Whether requests run a line; its share is that of threads or of a process."""
-    others = (*hot_lines.OWN, hot_lines.ASYNCIO_TASK, execution.BACKGROUND)
-    return line.context not in others and line.doing != hot_lines.COMPUTES
+    holding = of.signs.gil_utilisation or 0.0
+    share = line.share if line.doing == hot_lines.BLOCKS else line.share * holding
+    if share < CREATES or line.context in (hot_lines.ASYNCIO_TASK, execution.BACKGROUND):
+        return None  # it is short, or not for a request
+    return Cause(NEW_OBJECTS, round(share, 3), CREATES, line=line)
 
 
 def _new_objects_explains(cause: Cause, _: str) -> bool:
-    is_main = (cause.value or 0.0) >= CREATES_MAIN
-    return may_explain(cause) and is_main and cause.line is not None and cause.line.doing in HELD
+    return may_explain(cause) and (cause.value or 0.0) >= CREATES_MAIN
 
 
 def find_new_processes(of: Figures) -> Cause | None:
@@ -342,8 +333,10 @@ def _describe_retries(cause: Cause, _: int) -> str:
 def _describe_new_objects(cause: Cause, _: int) -> str:
     what = "objects" if cause.line is None else cause.line.creates
     line = "" if cause.line is None else f", in {who.place(cause.line)}"
-    share = percent(cause.value or 0.0)
-    return f"requests create {what} again and again{line}: this takes {share} of the time"
+    is_loop = cause.line is not None and cause.line.doing == hot_lines.BLOCKS
+    does = "blocks the event loop" if is_loop else "holds the GIL"
+    share = f"{percent(cause.value or 0.0)} of the time"
+    return f"requests create {what} again and again{line}, which {does} for {share}"
 
 
 def _remedy_of_new_objects(cause: Cause) -> str:

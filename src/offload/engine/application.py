@@ -385,8 +385,9 @@ class HotLine:
     that of "keeps memory" is of the memory that is allocated and stays in use; the others
     are means over the processes that run this code. `file` is relative to the
     user's folder. `context` is what the function is for the application, such as "route" or
-    "middleware"; None is unknown. `creates` is what a library mostly creates for it, such as "an
-    httpx client", which is slow. `waits_for` is the lock of a library for which it mostly waits.
+    "middleware"; None is unknown. `creates` is what a library creates for it, such as "an
+    httpx client", which is slow: only of `Who.created`. `waits_for` is the lock of a library for
+    which it mostly waits.
     """
 
     function: str
@@ -404,9 +405,13 @@ class Who:
     """The lines with the largest shares, from a load after the last window of the round.
 
     `why` is the reason if they are unknown. `library` is the function of a library that holds the
-    GIL most of the time, without a line of the user that calls it.
+    GIL most of the time, without a line of the user that calls it. `created` is the line for which
+    libraries mostly create something: its share is that of all lines that create the same, of the
+    time of the event loop if it blocks the loop, else of that in which lines of the user hold the
+    GIL.
     """
 
     lines: tuple[HotLine, ...] = ()
     why: str | None = None
     library: HotLine | None = None
+    created: HotLine | None = None

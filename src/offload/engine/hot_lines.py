@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -136,11 +136,11 @@ FORKED = (("/multiprocessing/process.py", "_bootstrap"),)  # the first function 
 THREAD_POOL, ASYNCIO_TASK = "thread pool", "asyncio task"
 BACK_OFF = re.compile(r"retr(?:y|ies)|tenacity|back_?off")  # files that sleep before a retry
 OTHER_BACK_OFF = (("/botocore/endpoint.py", "_needs_retry"),)
-STATEMENT = "a compiled SQL statement"
+ENGINE, STATEMENT = "an SQLAlchemy engine", "a compiled SQL statement"
 CREATORS = (  # functions of libraries that create what is slow to create and can be kept
-    ("/sqlalchemy/engine/create.py", "create_engine", "an SQLAlchemy engine"),
-    ("/sqlalchemy/engine/create.py", "first_connect", "an SQLAlchemy engine"),
-    ("/sqlalchemy/ext/asyncio/engine.py", "create_async_engine", "an SQLAlchemy engine"),
+    ("/sqlalchemy/engine/create.py", "create_engine", ENGINE),
+    ("/sqlalchemy/engine/create.py", "first_connect", ENGINE),
+    ("/sqlalchemy/ext/asyncio/engine.py", "create_async_engine", ENGINE),
     ("/sqlalchemy/sql/elements.py", "_compiler", STATEMENT),
     ("/sqlalchemy/sql/schema.py", "create_all", "the tables of a database"),
     ("/httpx/_client.py", "__init__", "an httpx client"),
@@ -246,11 +246,15 @@ def our_folders() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Spot:
-    """The user's line that a stack belongs to, and whether its thread runs an event loop."""
+    """The user's line that a stack belongs to, and whether its thread runs an event loop.
+
+    `inner` are the frames of libraries that it called.
+    """
 
     frame: Frame
     context: str | None
     is_loop: bool
+    inner: Sequence[Frame] = ()
 
 
 def find_spot(frames: Sequence[Frame]) -> Spot | None:
@@ -273,7 +277,7 @@ def find_spot(frames: Sequence[Frame]) -> Spot | None:
     outer = zip(reversed(frames[: inner[-1]]), reversed(files[: inner[-1]]), strict=True)
     titles = (_title(file, frame.function) for frame, file in outer if not is_users(frame.file))
     context = next((title for title in titles if title is not None), None)
-    return Spot(frames[inner[-1]], context, bool(loop))
+    return Spot(frames[inner[-1]], context, bool(loop), frames[inner[-1] + 1 :])
 
 
 def _title(file: str, function: str) -> str | None:
@@ -297,7 +301,6 @@ class Counts:
     running: int = 0
     every: int = 0
     retrying: int = 0
-    creates: Counter[str] = field(default_factory=Counter)
     waits_for: Counter[str] = field(default_factory=Counter)
     contexts: Counter[str | None] = field(default_factory=Counter)
 
@@ -306,6 +309,11 @@ class Counts:
         """The number of samples that decides which line of a function is the hottest."""
         return max(self.loop, self.holding, self.running, self.every)
 
+    def count(self, stack: Stack, spot: Spot, kind: str) -> None:
+        """Add the samples of a stack to those of a kind, such as "holding"."""
+        setattr(self, kind, getattr(self, kind) + stack.count)
+        self.contexts[spot.context] += stack.count
+
     def add(self, other: Counts) -> None:
         """Add the samples of another line."""
         self.loop += other.loop
@@ -313,7 +321,6 @@ class Counts:
         self.running += other.running
         self.every += other.every
         self.retrying += other.retrying
-        self.creates += other.creates
         self.waits_for += other.waits_for
         self.contexts += other.contexts
 
@@ -326,38 +333,17 @@ def find_lines(
     `folder` is that of the user, `endpoints` what functions in the thread pool are.
     """
     lines: dict[Frame, Counts] = {}
-    pids: dict[str, set[int]] = {"loop": set(), "holding": set(), "running": set()}
-    for kind in ("every", "holding", "running"):
-        for stack in getattr(samples, kind):
-            if (spot := find_spot(stack.frames)) is None:
-                continue
-            counted = "loop" if spot.is_loop else kind
-            if (spot.is_loop and kind != "every") or (kind == "every" and spot.context in OWN):
-                continue
-            counts = lines.setdefault(spot.frame, Counts())
-            setattr(counts, counted, getattr(counts, counted) + stack.count)
-            counts.contexts[spot.context] += stack.count
-            inner = stack.frames[len(stack.frames) - stack.frames[::-1].index(spot.frame) :]
-            for counter, functions, inside in (
-                (counts.creates, CREATORS, inner),
-                (counts.waits_for, WAITS_IN, inner[-1:]),
-            ):
-                if (what := _find_first(functions, inside)) is not None:
-                    counter[what] += stack.count
-            if counted == "every" and _retries(stack.frames):
-                counts.retrying += stack.count
-            pids.setdefault(counted, set()).add(stack.pid)
+    pids: dict[str, set[int]] = {}
+    for stack, spot, counted in _user_stacks(samples):
+        counts = lines.setdefault(spot.frame, Counts())
+        counts.count(stack, spot, counted)
+        if (lock := _find_first(WAITS_IN, spot.inner[-1:])) is not None:
+            counts.waits_for[lock] += stack.count
+        if counted == "every" and _retries(stack.frames):
+            counts.retrying += stack.count
+        pids.setdefault(counted, set()).add(stack.pid)
     merged = merge_small_lines(lines)
-    rates = {
-        frame: Rates(
-            counts.loop / samples.rounds["every"] / max(1, len(pids["loop"])),
-            counts.holding / samples.rounds["holding"] / max(1, len(pids["holding"])),
-            counts.running / samples.rounds["running"],
-            counts.every / samples.rounds["every"],
-            samples.on_cpu,
-        )
-        for frame, counts in merged.items()
-    }
+    rates = {frame: _rates(counts, samples, pids) for frame, counts in merged.items()}
     # At least one thread in all the time: the waits of an idle server are short.
     threads = max(1.0, sum(each.every for each in rates.values()))
     found = []
@@ -365,22 +351,83 @@ def find_lines(
         doing, share = rates[frame].describe(threads)
         if doing == WAITS and counts.retrying > counts.every / 2:
             doing = RETRIES
-        [(context, _)] = counts.contexts.most_common(1)
-        if context == THREAD_POOL:
-            context = endpoints.get((frame.file, frame.function), context)
-        file = shortened(frame.file, folder)
-        half = counts.contexts.total() / 2
-        creates, waits_for = (
-            next((what for what, count in each.items() if count > half), None)
-            for each in (counts.creates, counts.waits_for)
-        )
-        place = frame.function, file, frame.line, round(share, 3), doing, context
-        found.append(HotLine(*place, creates, waits_for))
+        line = _line(frame, counts, share, doing, folder, endpoints)
+        half, locks = counts.contexts.total() / 2, counts.waits_for.items()
+        waits_for = next((lock for lock, count in locks if count > half), None)
+        found.append(replace(line, waits_for=waits_for))
     found.sort(key=lambda line: -line.share)
     first = next((line for line in found if line.context != OWN_THREAD), None)
     if first in found[MOST:]:  # the hottest one of requests always counts
         found = [*found[: MOST - 1], first]
     return tuple(line for line in found[:MOST] if line.share >= LEAST)
+
+
+def _user_stacks(samples: Samples) -> Iterator[tuple[Stack, Spot, str]]:
+    """Yield the stacks that count for a line of the user, and what of `Counts` they add to."""
+    for kind in ("every", "holding", "running"):
+        for stack in getattr(samples, kind):
+            if (spot := find_spot(stack.frames)) is None:
+                continue
+            if spot.is_loop and kind == "every":
+                yield stack, spot, "loop"
+            elif not spot.is_loop and (kind != "every" or spot.context not in OWN):
+                yield stack, spot, kind
+
+
+def find_created(
+    samples: Samples, folder: Path | None = None, endpoints: Endpoints = MappingProxyType({})
+) -> HotLine | None:
+    """Return what libraries create for most of the time, with the line that mostly calls for it.
+
+    The share is that of all lines that create it: of the time of the event loop if they block it,
+    else of the time for which lines of the user hold the GIL. None if nothing is created.
+    """
+    kinds: dict[str, dict[Frame, Counts]] = {}
+    loops: set[int] = set()
+    holding = 0
+    for stack, spot, counted in _user_stacks(samples):
+        loops |= {stack.pid} if counted == "loop" else set()
+        holding += stack.count if counted == "holding" else 0
+        if spot.context not in OWN and (what := _find_first(CREATORS, spot.inner)) is not None:
+            kinds.setdefault(what, {}).setdefault(spot.frame, Counts()).count(stack, spot, counted)
+    if ENGINE in kinds:  # a new engine compiles its statements again
+        for frame, counts in kinds.pop(STATEMENT, {}).items():
+            kinds[ENGINE].setdefault(frame, Counts()).add(counts)
+    blocking = samples.rounds["every"] * max(1, len(loops))
+    found = []
+    for what, lines in kinds.items():
+        frame, total = max(lines, key=lambda frame: lines[frame].weight), Counts()
+        for counts in lines.values():
+            total.add(counts)
+        does = max((total.loop / blocking, BLOCKS), (total.holding / max(1, holding), HOLDS))
+        line = _line(frame, total, min(1.0, does[0]), does[1], folder, endpoints)
+        found.append(replace(line, creates=what))
+    return max(found, key=lambda line: line.share, default=None)
+
+
+def _line(
+    frame: Frame,
+    counts: Counts,
+    share: float,
+    doing: str,
+    folder: Path | None,
+    endpoints: Endpoints,
+) -> HotLine:
+    [(context, _)] = counts.contexts.most_common(1)
+    if context == THREAD_POOL:
+        context = endpoints.get((frame.file, frame.function), context)
+    file = shortened(frame.file, folder)
+    return HotLine(frame.function, file, frame.line, round(share, 3), doing, context)
+
+
+def _rates(counts: Counts, samples: Samples, pids: Mapping[str, Collection[int]]) -> Rates:
+    return Rates(
+        counts.loop / samples.rounds["every"] / max(1, len(pids.get("loop", ()))),
+        counts.holding / samples.rounds["holding"] / max(1, len(pids.get("holding", ()))),
+        counts.running / samples.rounds["running"],
+        counts.every / samples.rounds["every"],
+        samples.on_cpu,
+    )
 
 
 def backs_off(file: str, function: str = "") -> bool:

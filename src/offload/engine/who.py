@@ -48,6 +48,7 @@ from offload.engine.hot_lines import (
     Samples,
     Stack,
     backs_off,
+    find_created,
     find_library_line,
     find_lines,
     parse_py_spy,
@@ -151,10 +152,11 @@ def _sample_under_load(
             loading.join(LOAD_S)
     endpoints = find_endpoints(reports)
     lines = find_lines(found, folder, endpoints)
+    created = find_created(found, folder, endpoints)
     if any(line.share >= FEW and line.context != OWN_THREAD for line in lines):
-        return Who(lines)
+        return Who(lines, created=created)
     every = (*find_awaits(reports, endpoints, folder), *lines)
-    return Who(every[:MOST], library=find_library_line(found))
+    return Who(every[:MOST], library=find_library_line(found), created=created)
 
 
 @contextmanager

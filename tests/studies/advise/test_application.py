@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis
-from offload.causes.execution import GIL_SATURATED
+from offload.causes.execution import GIL_SATURATED, NEW_OBJECTS
 from offload.causes.failures import (
     MEMORY_LIMIT,
     REQUESTS_FAIL,
@@ -20,7 +20,7 @@ from offload.causes.gains import Gain
 from offload.causes.memory import PRELOAD_LOST
 from offload.causes.pools import WAITS_ELSEWHERE, SharedByProcesses
 from offload.causes.rules import Cause
-from offload.engine.application import Collector, ProcessFailures, ProcessMemory
+from offload.engine.application import Collector, HotLine, ProcessFailures, ProcessMemory
 from offload.engine.record import LONG, WINDOW, MemoryLimit, Record
 from offload.studies.advise import application, costs
 from offload.studies.advise.application import Application
@@ -96,6 +96,10 @@ def test_a_cause_that_the_chosen_set_up_does_not_have_limits_it_no_more_but_erro
     since = Cause(WORKER_FAILS, 0.4, limit=1, facts=FailingSince(ONE, 0.4, None, None))
     failing, *_ = replace(advised(record(0, WINDOW, **limit)), causes=(since, causes[1])).why()
     assert "since a moment" in failing and over not in failing
+    line = HotLine("quote", "shop.py", 7, 0.5, "blocks the loop", "route", "an httpx client")
+    created = Cause(NEW_OBJECTS, 0.5, 0.2, line=line)
+    creates, *_ = replace(advised(record(0, WINDOW, **limit)), causes=(created, causes[1])).why()
+    assert "an httpx client" in creates and over not in creates
 
 
 @pytest.mark.parametrize(("rate", "is_shared"), [(84.0, True), (140.0, False)])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from offload import loads
-from offload.causes import diagnosis, failures, pools, victims
+from offload.causes import calls, diagnosis, execution, failures, pools, victims
 from offload.causes import who as who_in_words
 from offload.causes.failures import FORK_WITH_THREADS
 from offload.causes.gains import Gain
@@ -38,6 +38,8 @@ TITLES = {"asgi": "ASGI", "wsgi": "WSGI", "tornado": "Tornado"}
 WARM_S, TRACE_S, TRACED_S = 1.0, 2.0, 5.0  # s of load before and in a trace, and with the start
 TRACED_USERS = 4  # traced code is slow
 FAIL = {failures.REQUESTS_FAIL, failures.WORKER_FAILS}  # they go on in several processes
+# So do these, but they are seen in sampled stacks only, which are those of one process.
+GO_ON = FAIL | {execution.NEW_OBJECTS, calls.RETRIES}
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
@@ -116,7 +118,7 @@ class Application:
                 continue  # the answer names the leak
             is_shared = isinstance(cause.facts, pools.SharedByProcesses)
             is_over = remaining and not is_shared and cause.kind not in {*remaining, *last_words}
-            is_limit = cause.kind not in FAIL
+            is_limit = cause.kind not in GO_ON
             over = " It does not limit the advised size." if is_over and is_limit else ""
             yield f"{diagnosis.sentence(cause, self.users)}{over}"
         known = {cause.kind for cause in self.causes} | last_words
