@@ -279,7 +279,7 @@ class Race:
             if index not in map(self._case_index, chosen):
                 others.append(index)
         all_s = ends_s[len(chosen) - 1] + len(others) * longest_s
-        self.ends = max(self.ends, time.monotonic() + all_s)
+        self.ends = time.monotonic() + all_s
         self._report_time(chosen)
         self.measure(1, chosen, upstream, others)
 
@@ -335,7 +335,8 @@ class Race:
         left_s = self._left_s
         late = f"; {-left_s:.0f} s over the announced time"
         left = f"; about {left_s:.0f} s left" if left_s > 0 else late
-        self.report(f"round {number}: {rates}{'' if math.isinf(left_s) else left}")
+        is_last = self.is_brief or math.isinf(left_s)
+        self.report(f"round {number}: {rates}{'' if is_last else left}")
 
     def _trial(self, number: int) -> Trial:
         return builder.new_trial(
