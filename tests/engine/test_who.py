@@ -152,6 +152,15 @@ def test_the_program_that_started_a_server_does_not_wait() -> None:
     )
 
 
+def test_a_loop_that_a_route_starts_is_not_the_servers() -> None:
+    own = (*WSGI, "view@/a/x.py:9", f"run@{LIB}/asyncio/runners.py:1")
+    idle = hot_lines.find_spot(frames(*own, f"select@{LIB}/selectors.py:1"))
+    step = hot_lines.find_spot(frames(*own, f"_run@{LIB}/asyncio/events.py:1", "fetch@/a/x.py:3"))
+    assert idle is not None and step is not None
+    assert (idle.frame.function, idle.is_loop) == ("view", False)
+    assert (step.frame.function, step.is_loop) == ("fetch", False)
+
+
 def test_a_forked_process_is_not_where_its_parent_was() -> None:
     forked = (f"_bootstrap@{LIB}/multiprocessing/process.py:1", f"run@{LIB}/concurrent/x.py:1")
     parent = (*ASGI, "view@/home/me/a.py:5", f"start@{LIB}/multiprocessing/process.py:9")

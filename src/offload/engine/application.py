@@ -158,6 +158,19 @@ class ProcessFailures:
 
 
 @dataclass(frozen=True)
+class Pauses:
+    """Pauses of 0.1 s or longer in which no request of a process ended, though some were `inside`.
+
+    At least half of these ended together after the pause. `share` is that of the window; None is
+    unknown.
+    """
+
+    share: float | None = None
+    longest_s: float | None = None
+    inside: int | None = None
+
+
+@dataclass(frozen=True)
 class ProcessTimes:
     """The `requests` of the main route in one process, and the median of their times inside."""
 
@@ -349,7 +362,8 @@ class Application:
 
     `requests` is the number of requests whose times were measured, at most about 1,000 per second
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
-    number of concurrent requests in one process. `times` has each process that served the main
+    number of concurrent requests in one process, and `pauses` those of the process that has most of
+    them. `times` has each process that served the main
     route. `layers` is how many layers of Starlette's BaseHTTPMiddleware a request passes through.
     `debug_tools` are switched on, such as tracemalloc. `beside` are light routes that were measured
     under the same load; the means are without them. None is unknown.
@@ -361,6 +375,7 @@ class Application:
     inside_s: float | None = None
     cpu_s: float | None = None
     inside_most: int | None = None
+    pauses: Pauses = Pauses()
     layers: int | None = None
     debug_tools: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()

@@ -172,6 +172,12 @@ CREATORS = (  # functions of libraries that create what is slow to create and ca
     ("/pydantic/type_adapter.py", "__init__", "a pydantic TypeAdapter"),
     ("/collections/__init__.py", "namedtuple", "a namedtuple class"),
     ("/dataclasses.py", "_process_class", "a dataclass"),
+    ("<frozen importlib._bootstrap>", "_find_and_load", "an imported module"),
+    ("/concurrent/futures/thread.py", "_adjust_thread_count", "threads of a pool"),
+    ("/threading.py", "start", "a thread"),
+    ("/asyncio/events.py", "new_event_loop", "an event loop"),
+    ("/asyncio/runners.py", "_lazy_init", "an event loop"),
+    ("/asyncio/runners.py", "close", "an event loop"),
 )
 LOG_LOCK, PROPERTY_LOCK = "the lock of a logging handler", "the lock of a cached_property"
 WAITS_IN = (  # the innermost functions of libraries that wait for a lock
@@ -277,7 +283,9 @@ def find_spot(frames: Sequence[Frame]) -> Spot | None:
     outer = zip(reversed(frames[: inner[-1]]), reversed(files[: inner[-1]]), strict=True)
     titles = (_title(file, frame.function) for frame, file in outer if not is_users(frame.file))
     context = next((title for title in titles if title is not None), None)
-    return Spot(frames[inner[-1]], context, bool(loop), frames[inner[-1] + 1 :])
+    # A loop that the user's code starts, such as by asyncio.run() in a route, is not the server's.
+    is_loop = bool(loop) and loop[0] < inner[0]
+    return Spot(frames[inner[-1]], context, is_loop, frames[inner[-1] + 1 :])
 
 
 def _title(file: str, function: str) -> str | None:

@@ -177,6 +177,7 @@ def merge_reports(
             "inside_s": inside_s,
             "cpu_s": cpu_s,
             "inside_most": _worst(reports, lambda r: r["inside_most"]),
+            "pauses": max((r["pauses"] for r in reports), key=lambda each: each["share"]),
             "layers": _worst(reports, lambda r: r.get("layers")),
             "debug_tools": sorted({name for r in reports for name in r.get("debug_tools", ())}),
             "routes": routes,

@@ -15,11 +15,12 @@ from offload.causes.execution import (
     Blocks,
 )
 from offload.causes.gains import Gain
-from offload.causes.pools import BACKLOG_GROWS, DEFAULT_EXECUTOR, WAITS_ELSEWHERE
+from offload.causes.pools import BACKLOG_GROWS, DEFAULT_EXECUTOR, PAUSES, WAITS_ELSEWHERE
 from offload.causes.rules import Cause
 from offload.engine.application import (
     Application,
     HotLine,
+    Pauses,
     PoolUse,
     Route,
     Steps,
@@ -371,3 +372,22 @@ def test_many_blocks_of_a_route_block_the_loop_together() -> None:
     [cause] = blocked(Steps(blocks=4.0, blocked_s=0.12), 0.03)
     assert cause.kind == LOOP_BLOCKED and cause.value == pytest.approx(0.03)
     assert "GET /a runs on it for 30 ms without a pause, 4 times" in diagnosis.clause(cause, 25)
+
+
+@pytest.mark.parametrize(("share", "is_named"), [(0.15, True), (0.149, False)])
+def test_pauses_of_all_requests_are_named_with_the_line_at_which_they_wait(
+    share: float, is_named: bool
+) -> None:
+    line = HotLine("menu", "shop.py", 9, 0.9, "waits", "route")
+    known = record()
+    pausing = replace(known.application, pauses=Pauses(share, 0.61, 15))
+    found = diagnosis.diagnose([replace(known, application=pausing, who=Who((line,)))])
+    assert [each.kind for each in found] == [PAUSES if is_named else WAITS_ELSEWHERE]
+    said = (
+        "All requests of a process pause together, for 15 % of the time: none ends for up to "
+        "610 ms, then most of the 15 inside end at once, most of the time in menu (shop.py:9); "
+    )
+    assert diagnosis.sentence(found[0], 25).startswith(said) is is_named
+    blocked = replace(pausing, routes=record(run_s=0.03).application.routes)
+    [cause] = diagnosis.diagnose([replace(record(rate=30.0), application=blocked)])
+    assert cause.kind == LOOP_BLOCKED  # which explains pauses

@@ -115,3 +115,23 @@ def test_an_error_without_a_line_of_the_user_has_that_of_its_cause() -> None:
     error = raised.value.with_traceback(None)
     assert request_clock.describe(error).endswith(f" ({__file__}:{line})")
     assert request_clock.describe(ValueError("no trace")) == "ValueError: no trace"
+
+
+def test_pauses_are_those_in_which_no_request_ends_and_after_which_most_end_together() -> None:
+    def row(ended: float, inside_s: float) -> tuple[float, ...]:
+        return (ended, inside_s, *(0.0,) * 11)
+
+    fast = [row(n / 100, 0.001) for n in range(100)]
+    # 8 requests began just after the last one and waited 0.5 s, as one of them renewed a value.
+    together = [row(1.5 + n / 1000, 0.505) for n in range(8)]
+    later = [row(1.52 + n / 100, 0.001) for n in range(48)]
+    found = request_clock._find_pauses([*fast, *together, *later], 2.0)
+    assert found["share"] == pytest.approx(0.51 / 2, abs=0.01)
+    assert (found["longest_s"], found["inside"]) == (0.51, 8)
+    # Slow requests that wait by themselves end one after another.
+    apart = [row(1.5 + n / 8, 0.5 + n / 8) for n in range(8)]
+    assert request_clock._find_pauses([*fast, *apart], 2.5)["share"] == 0
+    few = request_clock._find_pauses([*fast, *together[:3], *later], 2.0)
+    in_step = [row(0.2 * n + i / 1000, 0.2) for n in range(10) for i in range(8)]  # all slow
+    assert few["share"] == request_clock._find_pauses(in_step, 2.0)["share"] == 0
+    assert request_clock._find_pauses([], 2.0) == {"share": 0.0, "longest_s": 0.0, "inside": 0}

@@ -37,6 +37,8 @@ STEPS = (  # what is stored of a request, from the seventh column on; means are 
 )
 LEAST = 50  # clocked requests of a route, from which the growth of their CPU time is known
 PARTS, GROWS = 5, 1.05  # parts of them, each of which costs so many times as much as the one before
+PAUSE, PAUSED = 0.1, 3.0  # s without the end of a request, and times as long as the median one
+SOON, FEWEST = 0.2, 4  # of a pause: part within which requests end after it; how many were inside
 BLOCK = 0.02  # s without a pause from which a run counts as a block: twice the loop's timer
 
 SINCE = ("worked", "failing_share", "recovered", "failed_s", "succeeded_s")
@@ -295,7 +297,8 @@ def between(start: float, end: float) -> dict[str, Any]:
     from which on all requests of the routes with failures failed, `failing` of them; None if the
     last one did not fail. `worked` are earlier requests of these routes, also before the window, up
     to the first failure; `failing_share` of all since then failed, and `recovered` began after
-    the last failure. The median times are `failed_s` and `succeeded_s`.
+    the last failure. The median times are `failed_s` and `succeeded_s`. `pauses` are those of the
+    route with most requests.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.copy().items()}  # threads add routes
@@ -310,6 +313,7 @@ def between(start: float, end: float) -> dict[str, Any]:
     return {
         "routes": [_summary(route, found) for route, found in own.items()],
         "inside_most": int(max((row[4] for row in rows), default=0)) or None,
+        "pauses": _find_pauses(max(own.values(), key=len, default=[]), end - start),
         "error": "; ".join(filter(None, (last, ended))) or None,
         "failures": {
             "requests": len(tried),
@@ -317,6 +321,32 @@ def between(start: float, end: float) -> dict[str, Any]:
             **_find_last_failures(tried, start),
             **_find_first_failure([row for row in known if row[5] in failing]),
         },
+    }
+
+
+def _find_pauses(rows: Sequence[Sequence[float]], seconds: float) -> dict[str, Any]:
+    """Return the share of a window in which no request ended, although several were inside.
+
+    At least half of them end together after such a pause: they all waited for the same. Slow
+    requests that wait by themselves end one after another.
+    """
+    ordered = sorted(rows, key=lambda row: row[0])
+    least = max(PAUSE, PAUSED * statistics.median([row[1] for row in rows])) if rows else PAUSE
+    pauses, crowds = [], []
+    for number, (before, after) in enumerate(pairwise(ordered), start=1):
+        pause = after[0] - before[0]
+        if pause < least:
+            continue
+        began = before[0] + SOON * pause
+        inside = [row for row in ordered[number:] if row[0] - row[1] <= began]
+        together = sum(row[0] <= after[0] + SOON * pause for row in inside)
+        if len(inside) >= FEWEST and 2 * together >= len(inside):
+            pauses.append(pause)
+            crowds.append(len(inside))
+    return {
+        "share": round(math.fsum(pauses) / seconds, 4),
+        "longest_s": round(max(pauses, default=0.0), 3),
+        "inside": statistics.median_low(crowds) if crowds else 0,
     }
 
 

@@ -38,8 +38,8 @@ TITLES = {"asgi": "ASGI", "wsgi": "WSGI", "tornado": "Tornado"}
 WARM_S, TRACE_S, TRACED_S = 1.0, 2.0, 5.0  # s of load before and in a trace, and with the start
 TRACED_USERS = 4  # traced code is slow
 FAIL = {failures.REQUESTS_FAIL, failures.WORKER_FAILS}  # they go on in several processes
-# So do these, but they are seen in sampled stacks only, which are those of one process.
-GO_ON = FAIL | {execution.NEW_OBJECTS, calls.RETRIES}
+# So do these, but few requests in each process, whose stacks are not sampled, do not show them.
+GO_ON = FAIL | {execution.NEW_OBJECTS, calls.RETRIES, pools.PAUSES}
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
