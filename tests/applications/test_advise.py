@@ -48,7 +48,7 @@ PRELOADING = [n for n in catalog.servers_of() if catalog.find_server(n).can_prel
         ("app=shop:app,task=noop_sync", "a function and app= exclude each other"),
         ("app=shop:app,args=@a.json", "args= and app= exclude each other"),
         ("app=shop:app,code=flask", "code= and app= exclude each other"),
-        ("noop_sync,request=/a", "request=, method=, body=, header= and beside= are for app="),
+        ("noop_sync,request=/a", "request=, method=, body=, header= and beside= need app="),
         ("app=1:app:2", "'1:app:2' does not name an application"),
         ("app=shop:app,request=quote", "request='quote' is not a path"),
         ("app=shop:app,users=0", "users='0' is not a whole number"),

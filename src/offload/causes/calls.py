@@ -216,7 +216,9 @@ def find_new_objects(of: Figures) -> Cause | None:
     line = next((r.who.created for r in reversed(of.records) if r.who and r.who.created), None)
     if line is None or execution.is_idle(of):
         return None
-    holding = of.signs.gil_utilisation or 0.0
+    holding = of.signs.gil_utilisation
+    if holding is None:  # it is hardly held for longer than the process computes
+        holding = min(1.0, of.cores_each or 0.0)
     share = line.share if line.doing == hot_lines.BLOCKS else line.share * holding
     if share < CREATES or line.context in (hot_lines.ASYNCIO_TASK, execution.BACKGROUND):
         return None  # it is short, or not for a request

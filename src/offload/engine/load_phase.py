@@ -128,7 +128,7 @@ def _application_error(
     """Return the error for a request to a user's application whose status is not a success."""
     if error.status == 404:
         missing = f"the application has no {request.method} {loads.mask_query(request.path)}"
-        return FailedRequest(f"{missing} ({error.what})", "name one of its paths by request=/path")
+        return FailedRequest(f"{missing} (status 404)", "name one of its paths by request=/path")
     raised = last_error(server_facts)
     why = f" ({request.message.mask(raised, request.path)})" if raised else ""
     fix = "fix it, or send another request by request=, method=, body= and header="

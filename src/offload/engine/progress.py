@@ -147,7 +147,7 @@ class Progress:
 
     def _line(self) -> str:
         step = f"[{self._step}] {self._title}"
-        rest = f"at least {duration(max(0.0, self._ends - time.monotonic()))} left"
+        rest = f"about {duration(max(0.0, self._ends - time.monotonic()))} left"
         if not self._has_table:
             return f"{step}; {rest}"
         left = max(0.0, self._now.phase_ends - time.time())

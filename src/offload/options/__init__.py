@@ -346,11 +346,11 @@ class RequestOptions:
         """Return the request; None for the default, `GET /`. Raise UsageError."""
         return parse_request(self.request, self.method, self.body, self.header, self.beside)
 
-    def check_unused(self, why: str) -> None:
-        """Raise UsageError if there is a request."""
+    def check_unused(self) -> None:
+        """Raise UsageError if there is a request, which only an application can be sent."""
         if self.parse() is not None:
-            what = f"request=, method=, body=, header= and beside= {why}"
-            raise UsageError(what, "leave them out")
+            what = "request=, method=, body=, header= and beside= need app="
+            raise UsageError(what, "name your application by app=, or leave them out")
 
 
 @Parameter(name="*")

@@ -193,7 +193,7 @@ def _find_application(word: str) -> Entry:
     summary, constants = "a user's own application", {"STABLE": False}
     if not spelling.is_file:
         return Entry(word, Path(), summary, constants, {})
-    path = _user_file(spelling.where, APPLICATION_REMEDY)
+    path = _user_file(spelling.where, f"check the path, or {APPLICATION_REMEDY}")
     return Entry(spelling.with_file(path), path, summary, constants, {})
 
 
@@ -338,7 +338,7 @@ APPLICATION = re.compile(
     rf"(?P<where>[^:\x00-\x1f]+)(?::(?P<attribute>{NAME}(?:\.{NAME})*)(?P<call>\(\))?)?"
 )
 APPLICATION_REMEDY = (
-    "write app=package.module:name, or app=package.module:create_app() for a factory"
+    "write app=package.module:name or app=path/to/file.py:name, with () behind it for a factory"
 )
 
 

@@ -33,6 +33,7 @@ from offload.causes.machine import (
     LISTEN_QUEUE,
     Dropped,
 )
+from offload.causes.pools import PAUSES
 from offload.causes.processes import (
     FORK_WITH_THREADS,
     UNEVEN_PROCESSES,
@@ -47,6 +48,7 @@ from offload.engine.application import (
     Collector,
     HotLine,
     LostThread,
+    Pauses,
     PoolUse,
     Route,
     ThreadLimit,
@@ -68,6 +70,7 @@ FACTS = {
     FORK_WITH_THREADS: LostThreads((LostThread("refresh", "shop.py", 12),)),
     REQUESTS_FAIL: FailedRequests(2, 40, None),
     DEBUG_TOOLS: ("tracemalloc",),
+    PAUSES: Pauses(0.5, 0.6, 12),
     CPU_QUOTA: Throttling(1.0, 102, 86, 9.5),
     UNEVEN_PROCESSES: Uneven("uvicorn_workers", (ProcessShare(9, 2), ProcessShare(0, 0)), (), True),
 }

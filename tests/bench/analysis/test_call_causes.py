@@ -337,6 +337,8 @@ def test_what_requests_create_again_is_named_with_its_line() -> None:
     held = replace(CREATES, share=0.4, doing=hot_lines.HOLDS)
     [cause] = created(held)  # of the GIL, which is held for half of the time
     assert "which holds the GIL for 20 % of the time" in diagnosis.sentence(cause, 64)
+    [cause] = created(held, gil_utilisation=None, cores_used=1.3)
+    assert cause.value == 0.4
     [cause] = created(replace(CREATES, creates=hot_lines.STATEMENT))
     assert "create one engine of SQLAlchemy for all requests" in diagnosis.sentence(cause, 64)
     sampled = replace(record(**busy), who=Who(created=CREATES))

@@ -35,7 +35,7 @@ def window(
 
 
 def left_s(line: str) -> float:
-    found = re.search(r"at least ([\d.]+) (s|min) left", line)
+    found = re.search(r"about ([\d.]+) (s|min) left", line)
     assert found is not None, line
     return float(found[1]) * (60 if found[2] == "min" else 1)
 
@@ -49,7 +49,7 @@ def test_a_round_is_one_line_with_the_rate_of_each_case(capsys: pytest.CaptureFi
     progress.begin("round 1", PLAN.title(1))
     progress.done([window(2, 7.0)])
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("[round 1] 2 servers with noop_sync; at least ")
+    assert lines[0].startswith("[round 1] 2 servers with noop_sync; about ")
     assert lines[1] == (
         "[round 1] 2 servers with noop_sync: 3/noop_sync 120.00/s, 4/noop_sync 60.00/s"
     )

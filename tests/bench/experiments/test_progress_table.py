@@ -97,7 +97,7 @@ def test_a_terminal_shows_each_case_with_its_phase_and_its_rate(
     assert re.fullmatch(r"104\.9 \([\d.]+ to [\d.]+\)", " ".join(threads[3:7]))
     assert processes[:4] == ["4/noop_sync", "load", "1", "50.00"]
     assert loop[:4] == ["2/sleep_sync", "-", "0", "-"]
-    assert re.match(r"\[round 2\] .*: load, \d s; at least .* left", lines[-1])
+    assert re.match(r"\[round 2\] .*: load, \d s; about .* left", lines[-1])
 
 
 def test_a_terminal_is_updated_once_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_a_dumb_terminal_has_a_line_for_each_step(monkeypatch: pytest.MonkeyPatc
             progress.begin("round 1", PLAN.title(1), [2])
             progress.done([window(2, 7.0)])
         assert wait_until(lambda: "[round 1] 2/sleep_sync: 7.00/s" in terminal.text)
-        assert "[round 1] 2/sleep_sync; at least" in terminal.text
+        assert "[round 1] 2/sleep_sync; about" in terminal.text
         assert "\x1b" not in terminal.text
 
 
@@ -152,7 +152,7 @@ def test_a_pipe_has_a_line_for_each_step_also_if_colours_are_forced(
         progress.begin("round 1", PLAN.title(1), [2])
         progress.done([window(2, 7.0)])
     first, last = capsys.readouterr().err.splitlines()
-    assert first.startswith("[round 1] 2/sleep_sync; at least ")
+    assert first.startswith("[round 1] 2/sleep_sync; about ")
     assert last == "[round 1] 2/sleep_sync: 7.00/s"
 
 

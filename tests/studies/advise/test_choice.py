@@ -120,6 +120,16 @@ def test_the_choice_is_one_whose_response_times_are_known() -> None:
     assert chosen(slow, other, p99_s=0.2) == "threads 1x32"
 
 
+@pytest.mark.parametrize(("p99_s", "workers"), [(0.18, 64), (0.2, 32)])
+def test_a_much_longer_p99_decides_a_tie_even_if_it_is_not_certain(
+    p99_s: float, workers: int
+) -> None:
+    more = measured(replace(TWO_32, workers=64), 1136, 65)
+    unsure = Latency(100.0, 0.99, p99_s, 0.09, 0.26)
+    more = replace(more, latencies=(unsure,))
+    assert chosen(more, measured(TWO_32, 1087, 64, 0.126)) == f"threads 2x{workers}"
+
+
 def test_what_fails_is_left_out() -> None:
     failing = Evidence(TWO_32, {1: 2000.0}, 10, problem="requests fail")
     works = measured(ONE_32, 500, 30)

@@ -263,6 +263,19 @@ def test_users_limit_what_reaches_the_rate_that_they_allow(users: int, is_limit:
     assert ("users" in said) == is_limit, said
 
 
+def test_the_cpu_is_no_limit_if_a_call_needs_less_of_it_than_in_the_probe() -> None:
+    """14 processes with a lock of 10 ms each; the probe's server used 1.6 ms of CPU a request."""
+    cost = Cost(0.0016, 0.0104, 0.0104)
+    found = Prior(Costs(dict.fromkeys((LOOPS, THREADS, POOL), cost), 2.0, False), Question())
+    setup = Setup("granian_wsgi", THREADS, 14, 4)
+    assert answer.limit_in_words(Evidence(setup, {1: 1257.0}), found).endswith(
+        "more cores carry more."
+    )
+    known = Evidence(setup, {1: 1257.0}, cpu_ms=0.62, client_share=0.23)
+    assert "a lock or a pool" in answer.limit_in_words(known, found)
+    assert "a lock or a pool" not in answer.limit_in_words(replace(known, cpu_ms=1.2), found)
+
+
 def test_under_a_quota_more_cores_are_not_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     found, known = Evidence(Setup("processes", POOL, 1, 2), {1: 90.0}), prior(COMPUTES)
     monkeypatch.setattr(resource_limits, "own_cpu_quota", lambda: None)

@@ -489,7 +489,7 @@ def test_a_tie_names_only_what_was_measured_of_both() -> None:
     tie = replace(found.choice.tie, latencies=())
     found = replace(found, choice=replace(found.choice, tie=tie))
     [said] = [each for each in answer.document(found).paragraphs if each.title == "Certainty"]
-    both = f"A tie: {found.best.setup.name} and {tie.setup.name} do not differ in"
+    both = f"A tie: {found.best.setup.name} and {tie.setup.name} do not certainly differ in"
     assert said.sentences[0] == f"{both} capacity and memory."
 
 
@@ -508,7 +508,7 @@ def test_a_busy_machine_is_told_at_the_start(
     monkeypatch.setattr(host, "measure_noise", lambda: now)
     told: list[str] = []
     study._warn_of_others(told.append)
-    assert [line.removesuffix(": there may be no verdict") for line in told] == words
+    assert [line.removesuffix(": the answer may be wrong") for line in told] == words
 
 
 def test_a_long_command_can_be_pasted_into_a_shell() -> None:

@@ -26,7 +26,7 @@ function countDown() {
   if (view === null || view.state !== "running" || view.ends === null) return put(left, "");
   const now = Date.now() / 1000 - ahead;
   const phase = `${view.phase}, ${duration(Math.max(0, view.phase_ends - now))}`;
-  put(left, `${phase}; at least ${duration(Math.max(0, view.ends - now))} left`);
+  put(left, `${phase}; about ${duration(Math.max(0, view.ends - now))} left`);
 }
 
 function showTable() {

@@ -139,7 +139,10 @@ def _call_user_code(what: str, call: Callable[..., Any], *arguments: Any) -> Any
     try:
         return call(*arguments)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it may raise anything
-        raise UsageError(f"{what} raised {reason(error)}", "fix it") from None
+        fix = "fix it"
+        if isinstance(error, ModuleNotFoundError):
+            fix = f"install it for {sys.executable}, or name your environment's Python by python="
+        raise UsageError(f"{what} raised {reason(error)}", fix) from None
 
 
 def reason(error: BaseException) -> str:

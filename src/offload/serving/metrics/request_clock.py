@@ -344,7 +344,7 @@ def _find_pauses(rows: Sequence[Sequence[float]], seconds: float) -> dict[str, A
             pauses.append(pause)
             crowds.append(len(inside))
     return {
-        "share": round(math.fsum(pauses) / seconds, 4),
+        "share": round(math.fsum(pauses) / seconds, 4) if pauses else 0.0,
         "longest_s": round(max(pauses, default=0.0), 3),
         "inside": statistics.median_low(crowds) if crowds else 0,
     }

@@ -137,7 +137,7 @@ def _case(options: Options) -> Case:
 
     users, python = options.users or Case.users, options.python or None
     if not options.served.app:
-        options.served.check_unused("are for app=")
+        options.served.check_unused()
         return Case("threads", _task(options), users=users, python=python, path=options.served.path)
     for name, value in {
         "a function": options.task,
@@ -158,7 +158,10 @@ def _task(options: Options) -> str:
 
     task, args, inputs = options.task, options.args, options.inputs
     if not task:
-        hint = "use offload advise package.module:function, or a task from offload list"
+        hint = (
+            "use offload advise package.module:function, a task from offload list, or for an "
+            "application app=package.module:app request=/path"
+        )
         raise UsageError("no function given", hint)
     if args and inputs:
         raise UsageError("args= and inputs= are both given", "use one of them")

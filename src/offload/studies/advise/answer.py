@@ -366,7 +366,7 @@ def _on_required_rate(answer: Answer, rate: float) -> Iterator[str]:
     """Yield whether the chosen set-up meets the required rate."""
     if answer.choice.missed == "rate":
         needs = f"{rate:,.10g}/s needs {counted(answer.machines, 'machine')} of this size"
-        if answer.prior.limit(answer.best.setup, answer.best.capacity or 0.0) == "shared":
+        if answer.prior.limit(answer.best.setup, answer.best) == "shared":
             needs = f"{rate:,.10g}/s needs more of what the processes wait for, not more machines"
         yield f"{needs}: no set-up carries it with a reserve of {percent(1 - RESERVE)}."
         return
@@ -405,7 +405,7 @@ def limit_in_words(found: Evidence, prior: Prior) -> str:
     setup, question = found.setup, prior.question
     allowed = prior.bounds(setup).get("users")  # calls/s
     are_users = allowed is not None and (found.capacity or 0.0) >= REACHED * allowed
-    name = "users" if are_users else prior.limit(setup, found.capacity or 0.0)
+    name = "users" if are_users else prior.limit(setup, found)
     quota = resource_limits.own_cpu_quota()
     more = "more cores carry" if quota is None else f"a larger quota than {cpus(quota)} carries"
     shared = "what its calls share: the GIL, a lock or a pool"
@@ -426,7 +426,7 @@ def _certainty(answer: Answer) -> Iterator[str]:
     best, choice = answer.best, answer.choice
     if choice.tie is not None:
         both = f"{best.setup.name} and {choice.tie.setup.name}"
-        yield f"A tie: {both} do not differ in {_compared(best, choice.tie)}."
+        yield f"A tie: {both} do not certainly differ in {_compared(best, choice.tie)}."
     faster = [each for each in choice.rows[1:] if each.is_certainly_faster(best)]
     for each in faster[:2]:
         ratio, memory = each.ratio(best), _memory_ratio(each, best)
@@ -473,7 +473,7 @@ def _notes(answer: Answer) -> Iterator[str]:
     yield from _idle_memory(answer)
     yield from _preloads(answer)
     share = best.client_share
-    is_cpu = prior.limit(best.setup) == "cpu"
+    is_cpu = prior.limit(best.setup, best) == "cpu"
     if share is not None and share > CLIENT_SHARE and best.cpu_ms and is_cpu:
         # Other programs, such as a service that the function calls, keep their part of the CPU.
         alone = min(1000 * costs.cores / best.cpu_ms, (best.capacity or 0.0) / (1 - share))
@@ -510,7 +510,10 @@ def _idle_memory(answer: Answer) -> Iterator[str]:
     if collected_mib > GARBAGE * after_mib:
         change += " (it writes to pages that forked processes share, unless frozen by gc.freeze())"
     before = f", {best.started_mib:.0f} MiB before it" if best.is_grown else ""
-    yield f"After the load it keeps {after_mib:.0f} MiB{before}{change}."
+    keeps = f"keeps {after_mib:.0f} MiB"
+    if best.memory_mib is not None and after_mib >= best.memory_mib:  # the peak of the rounds
+        keeps = f"keeps all of that ({after_mib:.0f} MiB)"
+    yield f"After the load it {keeps}{before}{change}."
     if not answer.prior.costs.leak_mib:
         yield from _kept(answer)
 
@@ -663,7 +666,7 @@ def _row(found: Evidence, prior: Prior) -> dict[str, Any]:
         "memory_per_call_mib": _call_mib(found, prior),
         "predicted_rate": prior.capacity(setup),
         "predicted_memory_mib": prior.memory_mib(setup),
-        "limit": prior.limit(setup),
+        "limit": prior.limit(setup, found),
         "cpu_ms": found.cpu_ms,
         "client_share": found.client_share,
         "users": found.users,

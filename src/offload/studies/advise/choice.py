@@ -4,7 +4,8 @@ A set-up must be safe and carry what is required. Of those that no other one dom
 have at least NEAR of the best capacity (or carry the required rate), the choice is the one with the
 least memory; where memory is the same, the one with the certainly largest capacity, then the
 shortest p99, the fewest processes, the standard library's pool, a measured capacity of NEAR of the
-best, loops before threads, and the usual server. Once response times of some of these were
+best, loops before threads, the usual server, and a p99 that was measured as short, though that is
+not certain. Once response times of some of these were
 measured, the choice is one of them.
 """
 
@@ -103,22 +104,27 @@ def _by_preference(those: Sequence[Evidence]) -> list[Evidence]:
         fastest = _fastest(group)
         equal = [e for e in group if e is fastest or not fastest.is_certainly_faster(e)]
         quick = [e for e in equal if not any(o.is_quicker(e, SAME_P99) for o in equal)]
-        best = min(quick, key=lambda each: _simplicity(each, fastest))
+        p99_s = min((each.p99.value for each in quick if each.p99), default=math.inf)
+        best = min(quick, key=lambda each: _simplicity(each, fastest, SAME_P99 * p99_s))
         ordered.append(best)
         remaining.remove(best)
     return ordered
 
 
-def _simplicity(each: Evidence, fastest: Evidence) -> tuple[int, bool, bool, int, int, float]:
+def _simplicity(
+    each: Evidence, fastest: Evidence, p99_s: float
+) -> tuple[int, bool, bool, int, int, bool, float]:
     """Return the key of the last preferences, after which the measured capacity decides.
 
-    One that was measured as slower than NEAR is probably slower, although that is not certain.
+    One that was measured as slower than NEAR is probably slower, although that is not certain. So
+    is one with a p99 above `p99_s`.
     """
     setup, ratio = each.setup, each.ratio(fastest)
     slower = each is not fastest and (ratio is None or ratio[0] < NEAR)
     own_pool = setup.kind == POOL and setup.server != "processes"
     usual = KINDS.index(setup.kind), rank(setup.server)
-    return setup.all_processes, own_pool, slower, *usual, -(each.capacity or 0.0)
+    late = each.p99 is not None and each.p99.value > p99_s
+    return setup.all_processes, own_pool, slower, *usual, late, -(each.capacity or 0.0)
 
 
 def are_same(one: Evidence, other: Evidence) -> bool:

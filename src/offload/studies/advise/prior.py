@@ -15,7 +15,15 @@ from dataclasses import dataclass, replace
 from offload.registry import catalog
 from offload.studies.advise.choice import RESERVE
 from offload.studies.advise.costs import Costs
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Question, Setup, kind_of
+from offload.studies.advise.evidence import (
+    LOOPS,
+    POOL,
+    THREADS,
+    Evidence,
+    Question,
+    Setup,
+    kind_of,
+)
 
 MOST_THREADS, MOST_WORKERS, MOST_SLOTS, MOST_PROCESSES = 128, 32, 512, 16
 MOST_USERS = 1000  # of a load
@@ -37,12 +45,18 @@ class Prior:
         """Return the bound of the capacity in requests/s."""
         return min(self.bounds(setup).values())
 
-    def limit(self, setup: Setup, capacity: float = 0.0) -> str:
+    def limit(self, setup: Setup, found: Evidence | None = None) -> str:
         """Return what limits a set-up: the name of its smallest bound.
 
-        A shared bound was wrong if the measured `capacity` is larger.
+        With what was `found` of it, the CPU is that which the load tool leaves, and a bound that is
+        shared was wrong if the capacity is larger.
         """
-        bounds = self.bounds(setup)
+        bounds, capacity = self.bounds(setup), 0.0
+        if found is not None:
+            capacity = found.capacity or 0.0
+            if found.cpu_ms:
+                left = self.costs.cores * (1 - (found.client_share or 0.0))
+                bounds["cpu"] = max(bounds["cpu"], 1000 * left / found.cpu_ms)
         if capacity > BEYOND * bounds.get("shared", math.inf):
             del bounds["shared"]
         return min(bounds, key=lambda each: bounds[each])

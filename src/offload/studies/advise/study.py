@@ -145,7 +145,7 @@ def _measure_switches(race: Race, budget_s: float | None) -> None:
 
 
 def _warn_of_others(report: Report) -> None:
-    """Report other processes that use the machine: then there may be no verdict."""
+    """Report other processes that use the machine: then the answer may be wrong."""
     now = host.measure_noise()
     named = f" ({', '.join(now.busiest)})" if now.busiest else ""
     for share, what, names in (
@@ -154,7 +154,7 @@ def _warn_of_others(report: Report) -> None:
     ):
         if share is not None and share > LONG_OTHERS:
             words = f"{what} {percent(share)} of the machine's CPU{names}"
-            report(f"warning: {words}: there may be no verdict")
+            report(f"warning: {words}: the answer may be wrong")
 
 
 def describe_excessive_rate(prior: Prior, candidates: Sequence[Setup]) -> str | None:

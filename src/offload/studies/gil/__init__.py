@@ -70,7 +70,7 @@ class Gil(PlannedStudy[Options, "GilCost"]):
             )
         work = application_task(served.app) if served.app else catalog.find_task(task).name
         if not served.app:
-            served.check_unused("need app=")
+            served.check_unused()
         if (total := count * workers) > MOST_WORKERS:
             what = f"{count} processes of {workers} threads are {total} threads"
             raise UsageError(what, f"use at most {MOST_WORKERS}: as many worker processes start")
