@@ -48,6 +48,25 @@ DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "Process
 THREAD_POOL, PROCESS_POOLS = "multiprocessing.pool.ThreadPool", (PROCESSES, "multiprocessing.Pool")
 EXECUTORS = (DEFAULT, THREADS, THREAD_POOL, *PROCESS_POOLS)
 
+# What threads wait for, as serving/metrics/stalls.py reports it.
+LOCK, OWN_LOCK = "a lock", "a lock that it holds itself"
+GIVE_BACK = (
+    "give each connection back on every path (with, or finally), a response of urllib3 by reading "
+    "it to its end, or by release_conn()"
+)
+WAIT_REMEDIES: dict[str | None, str] = {
+    OWN_LOCK: "its function was entered again while it held the lock, such as by a __del__ that "
+    "the garbage collector ran, or by a signal handler: do less in these, or use an RLock",
+    LOCK: "find what holds it: never wait for something else meanwhile, nor for a second lock in "
+    "another order",
+    "a process that it started": "a process that writes more than its pipe holds waits for a "
+    "reader: read while it runs, by communicate(), and set timeout=",
+    "a connection of urllib3's pool": GIVE_BACK,
+    "a connection of SQLAlchemy's pool": GIVE_BACK,
+    "a connection of psycopg's pool": GIVE_BACK,
+    "a connection of Redis' pool": GIVE_BACK,
+}
+
 IMPORT_STARTS = "import_starts"
 OWN_POOL_WAIT = "own_pool_wait"
 OWN_SERVER_CALL = "own_server_call"
@@ -58,6 +77,7 @@ WORKER_ENDED = "worker_ended"
 MEMORY_LIMIT = "memory_limit"  # its rule stands in memory.py
 NO_PROGRESS = "no_progress"
 REQUESTS_FAIL = "requests_fail"
+RATE_LIMIT = "rate_limit"
 FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
 REQUEST_FORKS = "request_forks"  # its rule stands in processes.py, too
 POOL_TIMEOUTS = "pool_timeouts"
@@ -323,6 +343,27 @@ class FailedRequests:
     error: str | None
 
 
+def find_rate_limit(of: Figures) -> Cause | None:
+    """The application refuses a part of the requests by 429 (Too Many Requests)."""
+    for record in reversed((*of.failed, *of.records)):
+        found = record.application.failing.processes
+        refused, requests = (
+            sum(getattr(e, n) or 0 for e in found) for n in ("refused", "requests")
+        )
+        if refused >= ENOUGH and refused > WORKS * requests:
+            rate = round(record.result.rate or 0.0) or None
+            return Cause(RATE_LIMIT, refused / max(requests, refused), WORKS, limit=rate)
+    return None
+
+
+def _describe_rate_limit(cause: Cause, _: int) -> str:
+    rate = "" if cause.limit is None else f": about {cause.limit}/s succeed"
+    return (
+        f"the application refuses {percent(cause.value or 0.0)} of the requests by 429 (Too Many "
+        f"Requests){rate}; it limits the rate by itself"
+    )
+
+
 def find_requests_fail(of: Figures) -> Cause | None:
     """Requests have responses of 500 or above under load, although a single one works."""
     failed = sum(each.result.failed.get("5xx") or 0 for each in of.records)
@@ -418,9 +459,29 @@ def _describe_stuck_threads(cause: Cause, _: int) -> str:
     whose = f"of {_pool(cause)}"
     if isinstance(cause.facts, StalledPool) and cause.facts.is_own:
         whose = escaped(f"that the application started for {cause.facts.name}")
+    for_s = f"for {seconds(cause.value or 0.0)} or longer"
+    if _outlives_requests(cause):
+        ended = "also after their requests have ended"
+        return f"{of} {threads} {whose} {runs} on{_place(cause)} {for_s}, {ended}"
+    what = cause.facts.waits_for if isinstance(cause.facts, StalledPool) else None
+    which = "one waits" if what == OWN_LOCK else "most wait"
+    waits = "" if what is None else f": {which if stuck > 1 else 'it waits'} for {what}"
+    verb = "is" if stuck == 1 else "are"
+    return f"{of} {threads} {whose} {verb} in one call{_place(cause)} {for_s}{waits}"
+
+
+def _outlives_requests(cause: Cause) -> bool:
+    pool = cause.facts
+    return not isinstance(pool, StalledPool) or bool(pool.outlived or pool.orphaned)
+
+
+def _remedy_of_stuck_threads(cause: Cause) -> str:
+    if isinstance(cause.facts, StalledPool) and not _outlives_requests(cause):
+        return WAIT_REMEDIES.get(
+            cause.facts.waits_for, "find what that line waits for, and limit the wait by a timeout"
+        )
     return (
-        f"{of} {threads} {whose} {runs} on{_place(cause)} for "
-        f"{seconds(cause.value or 0.0)} or longer, also after their requests have ended"
+        "a thread cannot be cancelled: set a timeout inside that call, such as that of its socket"
     )
 
 
@@ -529,7 +590,7 @@ RULES = (
         STUCK_THREADS,
         find_stuck_threads,
         _describe_stuck_threads,
-        "a thread cannot be cancelled: set a timeout inside that call, such as that of its socket",
+        _remedy_of_stuck_threads,
         is_per_process=True,
         is_symptom_of=frozenset({FORK_WITH_THREADS, REQUEST_FORKS}),
         is_failure=True,
@@ -571,6 +632,13 @@ RULES = (
         is_failure=True,
     ),
     Rule(
+        RATE_LIMIT,
+        find_rate_limit,
+        _describe_rate_limit,
+        "raise that limit or switch it off, to measure what a server carries",
+        is_failure=True,
+    ),
+    Rule(
         NO_PROGRESS,
         find_no_progress,
         _describe_no_progress,
@@ -585,6 +653,7 @@ RULES = (
                 FORK_WITH_THREADS,
                 MEMORY_LIMIT,
                 POOL_TIMEOUTS,
+                RATE_LIMIT,
             }
         ),
         is_failure=True,

@@ -38,6 +38,7 @@ WAITING = 0.1  # calls that wait for a pool, for each request in the application
 LEAST_GAIN = 0.25  # waiting calls per part of a pool: a larger one gains at most this share
 UNAWAITED = 2.0  # waiting calls for each request inside, of a backlog that grows
 UNFINISHED = 4.0  # tasks for each user: a request may have several, such as one per middleware
+LEAST_TASKS = 20.0  # such tasks of a process
 MOST_TASKS = 0.5  # share of the tasks of a line that is named
 CONSUMES = 0.5  # consumers that wait while a queue is empty; one that polls it does not wait
 WAITING_QUEUE = 0.5  # items of a queue for each request: that of a background task is empty, too
@@ -232,7 +233,7 @@ def _find_backlog_of_tasks(of: Figures) -> Cause | None:
     """Tasks grow in number on a loop that is busy: with an idle one they wait, and delay nobody."""
     if not of.records or execution.is_idle(of):
         return None
-    least = UNFINISHED * of.records[-1].case.users / of.processes
+    least = max(LEAST_TASKS, UNFINISHED * of.records[-1].case.users / of.processes)
     for pool in of.records[-1].application.threads.pools:
         if pool.kind == TASKS and pool.grows and (pool.queued or 0.0) >= least:
             return Cause(BACKLOG_GROWS, pool.queued, least, line=_line_of_tasks(of), facts=pool)

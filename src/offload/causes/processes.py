@@ -27,10 +27,14 @@ FULL = 0.85  # cores of a process that computes all the time, beside the load to
 FREE = 0.9  # share of the machine's CPU, below which another process could compute
 IDLE = 0.5  # share of the requests and of the CPU of the busiest process
 SLOWER_PROCESS = 3.0  # times as long inside the application as in another process
+SLOWER_S = 0.005  # s by which it is longer: less may be a thread or a process that waits for a CPU
 FEWEST_REQUESTS = 30  # of a process, from which its time inside is known
 FORKS_PER_REQUEST = 0.1
 
+MANY, MANY_EACH = 200, 3  # threads, and for each user, that requests started and that still run
+
 UNEVEN_PROCESSES = "uneven_processes"
+MANY_THREADS = "many_threads"
 MOST_NAMED = 3  # threads
 
 
@@ -114,7 +118,7 @@ def _find_slower_process(known: Sequence[Record], waits: bool) -> Cause | None:
 def _slower_process(record: Record) -> SlowerProcess | None:
     known = [each for each in record.application.times if each.requests >= FEWEST_REQUESTS]
     times_s = sorted(each.median_s for each in known if each.median_s > 0)
-    if len(times_s) < 2 or times_s[-1] < SLOWER_PROCESS * times_s[0]:
+    if len(times_s) < 2 or times_s[-1] < max(SLOWER_PROCESS * times_s[0], times_s[0] + SLOWER_S):
         return None
     return SlowerProcess(tuple(times_s))
 
@@ -197,6 +201,23 @@ def _describe_request_forks(cause: Cause, _: int) -> str:
     )
 
 
+def find_many_threads(of: Figures) -> Cause | None:
+    """Requests start threads faster than these end, so that ever more run in a process."""
+    for record in reversed((*of.records, *of.failed)):
+        alive, least = record.application.threads.alive, MANY_EACH * record.case.users
+        if alive is not None and alive.count >= max(MANY, least):
+            return Cause(MANY_THREADS, float(alive.count), max(MANY, least), facts=alive)
+    return None
+
+
+def _describe_many_threads(cause: Cause, _: int) -> str:
+    assert isinstance(cause.facts, LostThread)
+    return (
+        f"requests have started {cause.value or 0.0:,.0f} threads that still run in one process: "
+        f"{_thread(cause.facts)}"
+    )
+
+
 def find_fork_with_threads(of: Figures) -> Cause | None:
     """Threads ran in the parent when it forked its workers, which did not start them again.
 
@@ -246,6 +267,12 @@ def _thread(thread: LostThread) -> str:
 
 
 RULES = (
+    Rule(
+        MANY_THREADS,
+        find_many_threads,
+        _describe_many_threads,
+        "cancel timers that are no longer needed, and run such calls in one pool of threads",
+    ),
     Rule(
         FORK_WITH_THREADS,
         find_fork_with_threads,

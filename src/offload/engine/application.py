@@ -143,6 +143,7 @@ class ProcessFailures:
     before the first failure, also before the window, beside as many others as those that fail;
     None if the oldest ones are no longer stored. Of the requests since then `failing_share` failed,
     `recovered` began after the last failure, and the median times are `failed_s` and `succeeded_s`.
+    `refused` had a response of 429 (Too Many Requests).
     """
 
     pid: int
@@ -155,6 +156,7 @@ class ProcessFailures:
     recovered: int | None = None
     failed_s: float | None = None
     succeeded_s: float | None = None
+    refused: int | None = None
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ class StalledPool:
     of these calls began in the load, and no request waited for them any more. `orphaned` ones were
     older than all requests inside. `cancelled` calls were still in its queue, although their
     requests had given up. `awaited` other threads waited for calls in its queue. `place` is where
-    most of them were.
+    most of them were, and `waits_for` what most waited for there; None is unknown.
     """
 
     name: str | None = None
@@ -214,6 +216,7 @@ class StalledPool:
     cancelled: int = 0
     awaited: int = 0
     place: Place | None = None
+    waits_for: str | None = None
     is_own: bool = False
 
 
@@ -297,13 +300,21 @@ class LostThread:
 
 
 @dataclass(frozen=True)
+class AliveThreads(LostThread):
+    """Threads of a process that run the same function, and that requests have started."""
+
+    count: int = 0
+
+
+@dataclass(frozen=True)
 class Threads:
     """The threads of the processes, and the pools in which calls wait for them.
 
     `pools` are those that were full, or had calls that waited. `of_request` are the threads of
     which each runs the calls of one request of Django, if calls wait for them. `handovers` are the
     calls that threads handed over to event loops, one at the end of each hop. `anyio` and `asyncio`
-    are the numbers of threads of `anyio.to_thread` and of `asyncio.to_thread`. `lost` ran in the
+    are the numbers of threads of `anyio.to_thread` and of `asyncio.to_thread`. `alive` are those of
+    the process with most of them. `lost` ran in the
     parent of these processes when it forked. `beside` ran in these processes when they forked
     children of their own, if one of these waits for a lock for ever. `forks` is how often they
     forked beside other threads: twice the number of the half of the window with fewer.
@@ -316,6 +327,7 @@ class Threads:
     anyio: int | None = None
     asyncio: int | None = None
     blas: Blas = Blas()
+    alive: AliveThreads | None = None
     lost: tuple[LostThread, ...] = ()
     beside: tuple[LostThread, ...] = ()
     forks: int | None = None

@@ -90,6 +90,7 @@ class Samples:
 
 PROCESS = re.compile(r'(?:^|;)process (\d+):"')
 THREAD = re.compile(r"(?:^|;)thread \((\w+)\)(?:: ([^;]*))?;")
+LAST_LINE = 10**6  # of a file
 FRAME = re.compile(r"(?P<function>[^;]*?) \((?P<file>.*?):(?P<line>-?\d+)\)(?:;|$)")
 
 
@@ -109,6 +110,8 @@ def parse_py_spy(text: str, pid: int) -> list[Stack]:
             for found in FRAME.finditer(stack, thread.end())
         )
         own_pid = int(named[-1]) if named else pid
+        if any(not -1 <= frame.line <= LAST_LINE for frame in frames):
+            continue  # it was read while it changed
         stacks.append(Stack(own_pid, thread[1], frames, int(count), thread[2] or ""))
     return stacks
 
@@ -172,6 +175,8 @@ CREATORS = (  # functions of libraries that create what is slow to create and ca
     ("/pydantic/type_adapter.py", "__init__", "a pydantic TypeAdapter"),
     ("/collections/__init__.py", "namedtuple", "a namedtuple class"),
     ("/dataclasses.py", "_process_class", "a dataclass"),
+    ("/logging/config.py", "dictConfig", "a configuration of logging"),
+    ("/logging/config.py", "fileConfig", "a configuration of logging"),
     ("<frozen importlib._bootstrap>", "_find_and_load", "an imported module"),
     ("/concurrent/futures/thread.py", "_adjust_thread_count", "threads of a pool"),
     ("/threading.py", "start", "a thread"),

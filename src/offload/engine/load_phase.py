@@ -113,6 +113,7 @@ def measure_baseline(
     found = Baseline(
         alone_s=round(first.alone_s, 6),
         each_s=tuple(round(each_s, 6) for each_s in first.each_s),
+        first_s=None if first.first_s is None else round(first.first_s, 6),
         keep_alive_s=None if keep_alive_s is None else round(keep_alive_s, 6),
         body_sha256=first.body_sha256,
         body_bytes=len(first.body),

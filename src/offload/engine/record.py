@@ -127,11 +127,12 @@ class Baseline:
 
     `alone_s` is the median response time of single requests, each on a new connection, and
     `keep_alive_s` that of requests on one kept connection, without the first one. `each_s` are the
-    times of which `alone_s` is the median. `body_bytes` is the length of the first response's body,
-    and `content` the part of it that its suite compares. With `is_stable` every response under load
-    must have the same body. `idle_cores` are those that an application uses between requests.
-    `alone_after_s` is the shortest response time of single requests after the load of a probe, at
-    most their CPU time.
+    times of which `alone_s` is the median; the first request to the server took `first_s`, which
+    may be longer: it may prepare something. `body_bytes` is the length of the first response's
+    body, and `content` the part of it that its suite compares. With `is_stable` every response
+    under load must have the same body. `idle_cores` are those that an application uses between
+    requests. `alone_after_s` is the shortest response time of single requests after the load of a
+    probe, at most their CPU time.
     """
 
     alone_s: float | None = None
@@ -143,6 +144,13 @@ class Baseline:
     content: str | None = None
     idle_cores: float | None = None
     alone_after_s: float | None = None
+    first_s: float | None = None
+
+    @property
+    def prepares_s(self) -> float:
+        """The time that the first request to each process takes to prepare something; 0: hardly."""
+        first_s, alone_s = self.first_s or 0.0, self.alone_s or 0.0
+        return first_s if first_s > max(PREPARES_S, PREPARES * alone_s) else 0.0
 
 
 @dataclass(frozen=True)
@@ -296,6 +304,7 @@ class MemoryLimit:
 
 
 PORTS_USED = 0.9  # share of the ports, from which it takes the kernel long to find one; a guess
+PREPARES_S, PREPARES = 0.3, 3.0  # s and times a later request, from which a first one prepares
 CPU_FULL = 0.9  # share of the cores, from which threads that compute wait for each other; a guess
 
 

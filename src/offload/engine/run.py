@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -295,12 +296,28 @@ OPEN_LOOP_WARM_S = (
     0.5  # s at the start that are not counted: workers and connections start; a guess
 )
 TIMEOUT = 2.0  # times the duration: the queue at twice the capacity is a result and no failure
+AT_ONCE = 8  # requests for each process, of which each has at least one then; a guess
 CONNECTIONS = 256  # upper limit: an open loop opens as many connections as it needs
 
 
 def open_loop_s(rate: float) -> float:
     """Return the duration in s of a load with `rate` requests/s."""
     return min(LONGEST, max(SHORTEST, RESPONSES / rate))
+
+
+def _warm_processes(url: str, sent: Request, count: int) -> None:
+    """Send `count` requests at once, so that each process has its first one before a load.
+
+    A load at a fixed rate would wait for these first ones. Failures do not matter.
+    """
+
+    def send(_: int) -> None:
+        with suppress(UserError):
+            workload.get(url, sent, workload.TIMEOUT_S)
+
+    with ThreadPoolExecutor(count) as pool:
+        for _ in pool.map(send, range(count)):
+            pass
 
 
 def measure_open_loops(
@@ -336,6 +353,9 @@ def measure_open_loops(
         sent = case.request or Request()
         url = workload.url(running.url, sent)
         before, flags = measure_baseline(trial, facts, url, sent, running.facts)
+        if before.prepares_s:
+            count = len(ProcessTree(running.process.pid).members)
+            _warm_processes(url, sent, AT_ONCE * count)
         beside = find_light_routes(case, url, running.facts, before)
         started_mib = ProcessTree(running.process.pid).memory()["memory_whole_mib"]
         first = (trial.seed or 0) + 1000 * (trial.round or 0)

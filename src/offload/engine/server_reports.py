@@ -204,6 +204,11 @@ def _merge_threads(reports: Sequence[Facts]) -> Facts:
         "anyio": _worst(reports, lambda r: r["anyio_threads"]),
         "asyncio": _worst(reports, lambda r: r["asyncio_threads"]),
         "blas": _merge_blas([r["blas"] for r in reports if r["blas"]]),
+        "alive": max(
+            (found for r in reports if (found := r["alive_threads"])),
+            key=lambda each: each["count"],
+            default=None,
+        ),
         "lost": next((r["lost_threads"] for r in reports if r["lost_threads"]), []),
         "beside": next((found for r in reports if (found := r["beside_stuck_children"])), []),
         "forks": sum(report["forks"] for report in reports),

@@ -66,6 +66,8 @@ DUMP_S = (
     10.0  # s until a single look at the stacks has ended, which takes 0.05 s on an idle machine
 )
 RATE = 100  # samples per second
+ALMOST_ALL = 0.9  # of the samples: in a process with fewer some failed
+ERRORS = re.compile(r"Errors: (\d+)")  # in the log of py-spy
 KINDS = {"holding": ["--gil"], "running": [], "every": ["--idle"]}
 NOT_INSTALLED = "py-spy is not installed: pip install 'offload[who]'"
 NOT_ALLOWED = (
@@ -454,8 +456,28 @@ def run_py_spy(program: str, pid: int, into: Path) -> Samples | str:
     for stack in every:
         threads[stack.pid, stack.thread] += stack.count
     seen = max(threads.values())  # a thread that lives in the whole window is in every round
-    rounds = {kind: seen if run in were_late else RATE * SECONDS for kind, run in runs.items()}
-    return Samples(rounds, holding, running, every)
+    rounds = {}
+    for kind, run in runs.items():
+        failed_rounds = _count_errors(_read(into / f"{kind}.log")) / _count_failing(threads)
+        rounds[kind] = seen if run in were_late else round(RATE * SECONDS - failed_rounds)
+    return Samples({kind: max(1, each) for kind, each in rounds.items()}, holding, running, every)
+
+
+def _count_errors(log: str) -> int:
+    """Return how often py-spy could not read a stack, because the process changed it meanwhile.
+
+    It does not stop the process: of one that computes without a pause most samples may fail.
+    """
+    found = ERRORS.search(log)
+    return int(found[1]) if found else 0
+
+
+def _count_failing(threads: Mapping[tuple[int, str], int]) -> int:
+    """Return in how many processes samples failed; `threads` has the samples of each thread."""
+    of_process: dict[int, int] = {}
+    for (pid, _), count in threads.items():
+        of_process[pid] = max(count, of_process.get(pid, 0))
+    return max(1, sum(count < ALMOST_ALL * RATE * SECONDS for count in of_process.values()))
 
 
 def dump_stacks(pid: int) -> list[Stack]:

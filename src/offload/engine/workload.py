@@ -269,8 +269,8 @@ class BadStatus(FailedRequest):
 class FirstResponses:
     """The median response time of a single request in s, and the first body.
 
-    It is the median of `each_s`: without the first request, which may prepare the task.
-    `stable`: all bodies were equal.
+    It is the median of `each_s`: without the first request, which may prepare the task, and took
+    `first_s`. `stable`: all bodies were equal.
     """
 
     alone_s: float
@@ -278,6 +278,7 @@ class FirstResponses:
     body_sha256: str
     stable: bool
     each_s: tuple[float, ...] = ()
+    first_s: float | None = None
 
 
 def send_first_requests(
@@ -316,7 +317,7 @@ def send_first_requests(
     each_s = tuple(taken[1:] or taken)
     alone_s = statistics.median(each_s)
     digest = hashlib.sha256(first).hexdigest()
-    return FirstResponses(alone_s, first, digest, len(set(bodies)) == 1, each_s)
+    return FirstResponses(alone_s, first, digest, len(set(bodies)) == 1, each_s, taken[0])
 
 
 def get(url: str, request: Request = GET, timeout_s: float = TIMEOUT_S) -> bytes:

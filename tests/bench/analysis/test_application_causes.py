@@ -36,6 +36,7 @@ from offload.causes.machine import (
 from offload.causes.pools import PAUSES
 from offload.causes.processes import (
     FORK_WITH_THREADS,
+    MANY_THREADS,
     UNEVEN_PROCESSES,
     LostThreads,
     Uneven,
@@ -43,6 +44,7 @@ from offload.causes.processes import (
 from offload.causes.rules import Cause
 from offload.engine import who
 from offload.engine.application import (
+    AliveThreads,
     Application,
     Blas,
     Collector,
@@ -71,6 +73,7 @@ FACTS = {
     REQUESTS_FAIL: FailedRequests(2, 40, None),
     DEBUG_TOOLS: ("tracemalloc",),
     PAUSES: Pauses(0.5, 0.6, 12),
+    MANY_THREADS: AliveThreads("warn", "shop.py", 12, count=300),
     CPU_QUOTA: Throttling(1.0, 102, 86, 9.5),
     UNEVEN_PROCESSES: Uneven("uvicorn_workers", (ProcessShare(9, 2), ProcessShare(0, 0)), (), True),
 }

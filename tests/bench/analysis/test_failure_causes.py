@@ -11,8 +11,10 @@ from offload.causes import diagnosis
 from offload.causes.failures import (
     FORK_WITH_THREADS,
     IMPORT_STARTS,
+    LOCK,
     MEMORY_LIMIT,
     NO_PROGRESS,
+    OWN_LOCK,
     OWN_POOL_WAIT,
     OWN_SERVER_CALL,
     POOL_TIMEOUTS,
@@ -82,12 +84,35 @@ def test_threads_in_calls_that_are_much_older_than_a_request_are_stuck() -> None
     [cause] = diagnosis.diagnose([stalled(**pool(stuck=3, stuck_s=2.0))])
     assert (cause.kind, cause.value, cause.limit) == (STUCK_THREADS, 2.0, 4)
     said = diagnosis.sentence(cause, 25)
-    assert "3 of 4 threads of the pool POOL run on in price (shop.py:12) for 2 s" in said
+    assert "3 of 4 threads of the pool POOL are in one call in price (shop.py:12) for 2 s" in said
+    assert "limit the wait by a timeout" in said
+    [cause] = diagnosis.diagnose([stalled(**pool(stuck=3, stuck_s=2.0, outlived=3))])
+    said = diagnosis.sentence(cause, 25)
+    assert "run on in price (shop.py:12) for 2 s or longer, also after their requests" in said
     assert "set a timeout inside that call" in said
     assert kinds(stalled(**pool(stuck=2, stuck_s=2.0))) == [NO_PROGRESS]
     slow = stalled(alone_s=1.0, **pool(stuck=4, stuck_s=2.0))  # it may just be a slow request
     assert kinds(slow) == [NO_PROGRESS]
     assert kinds(stalled(**pool(stuck=4, stuck_s=2.0, waiting=4))) == [OWN_POOL_WAIT]
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "said", "remedy"),
+    [
+        (OWN_LOCK, "one waits for a lock that it holds itself; ", "use an RLock"),
+        (LOCK, "most wait for a lock; ", "find what holds it"),
+        ("a process that it started", "most wait for a process that", "communicate()"),
+        ("a connection of urllib3's pool", "most wait for a connection of", "release_conn()"),
+        ("an answer", "most wait for an answer; ", "limit the wait by a timeout"),
+    ],
+)
+def test_what_stuck_threads_wait_for_is_named_with_its_remedy(
+    waits_for: str, said: str, remedy: str
+) -> None:
+    [cause] = diagnosis.diagnose([stalled(**pool(stuck=4, stuck_s=2.0, waits_for=waits_for))])
+    sentence = diagnosis.sentence(cause, 25)
+    assert f"are in one call in price (shop.py:12) for 2 s or longer: {said}" in sentence
+    assert remedy in sentence
 
 
 def test_orphaned_calls_are_stuck_if_requests_wait_for_their_pool_or_have_given_up() -> None:
@@ -430,3 +455,17 @@ def test_a_response_of_500_under_load_is_named_with_the_last_error() -> None:
         "share, such as a dictionary or a connection."
     )
     assert REQUESTS_FAIL not in kinds(record(0, error))
+
+
+@pytest.mark.parametrize(("refused", "is_named"), [(11, True), (10, False)])
+def test_an_application_that_refuses_requests_by_429_limits_the_rate_itself(
+    refused: int, is_named: bool
+) -> None:
+    one = ProcessFailures(7, requests=200, failed=0, refused=refused)
+    failing = Failing(processes=(one,))
+    known = changed(RECORD, application=Application("asgi", 1, failing=failing), rate=50.4)
+    found = diagnosis.diagnose([replace(known, problem=Problem(LOAD, "requests failed"))])
+    assert bool(found) is is_named
+    if is_named:
+        said = diagnosis.sentence(found[0], 64)
+        assert "refuses 6 % of the requests by 429 (Too Many Requests): about 50/s succeed" in said

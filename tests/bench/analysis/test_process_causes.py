@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from offload.causes import diagnosis
 from offload.causes.execution import CPU_SATURATED
 from offload.causes.processes import (
     FORK_WITH_THREADS,
+    MANY_THREADS,
     REQUEST_FORKS,
     UNEVEN_PROCESSES,
     Uneven,
@@ -16,6 +19,7 @@ from offload.causes.processes import (
 from offload.causes.rules import Cause
 from offload.engine import builder
 from offload.engine.application import (
+    AliveThreads,
     Application,
     LostThread,
     PoolUse,
@@ -135,6 +139,7 @@ def test_processes_in_which_requests_take_differently_long_are_not_equally_fast(
     said = diagnosis.sentence(cause, 25)
     assert said.startswith("Requests wait longer in some processes: a request takes 250 ms in one")
     assert causes(timed((200, 0.055), (180, 0.02))) == []
+    assert causes(timed((200, 0.0055), (180, 0.0006))) == []  # one of them waits for a CPU
     assert causes(timed((29, 0.25), (180, 0.02))) == []  # a few requests may differ by chance
 
 
@@ -181,3 +186,22 @@ def test_threads_beside_which_a_worker_forked_children_that_are_stuck_are_named(
     said = diagnosis.sentence(cause, 25)
     assert "while a thread of it ran: refresh (shop.py:12); one of these processes waits" in said
     assert "start processes by spawn or forkserver" in said
+
+
+@pytest.mark.parametrize(
+    ("count", "users", "is_named"), [(200, 64, True), (199, 64, False), (290, 100, False)]
+)
+def test_threads_that_requests_start_and_that_run_on_are_named_with_their_function(
+    count: int, users: int, is_named: bool
+) -> None:
+    alive = AliveThreads("Diagnostics.warn", "shop.py", 12, count=count)
+    known = changed(record((390, None, 0.1)), users=users)
+    own = replace(known.application, threads=replace(known.application.threads, alive=alive))
+    found = diagnosis.diagnose([replace(known, application=own)])
+    found = [each for each in found if each.kind == MANY_THREADS]
+    assert [each.kind for each in found] == [MANY_THREADS] * is_named
+    if is_named:
+        assert (
+            "started 200 threads that still run in one process: Diagnostics.warn (shop.py:12)"
+            in (diagnosis.sentence(found[0], users))
+        )

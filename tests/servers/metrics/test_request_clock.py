@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.serving.metrics import request_clock
+from offload.serving.metrics import forked_threads, request_clock
 from offload.serving.metrics.samples import Samples
 
 TOGETHER = threading.Barrier(2)
@@ -135,3 +135,43 @@ def test_pauses_are_those_in_which_no_request_ends_and_after_which_most_end_toge
     in_step = [row(0.2 * n + i / 1000, 0.2) for n in range(10) for i in range(8)]  # all slow
     assert few["share"] == request_clock._find_pauses(in_step, 2.0)["share"] == 0
     assert request_clock._find_pauses([], 2.0) == {"share": 0.0, "longest_s": 0.0, "inside": 0}
+
+
+def test_refused_requests_are_counted_in_their_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_clock, "_refused", Samples(1))
+    start = time.monotonic()
+    for status in (200, 429, 429, 404):
+        cell, request = request_clock.enter()
+        assert request is not None
+        request.note_status(status)
+        request_clock.leave(cell, request, "/")
+    failures = request_clock.between(start, time.monotonic())["failures"]
+    assert (failures["refused"], failures["failed"]) == (2, 0)
+    assert request_clock.between(0.0, start)["failures"]["refused"] == 0
+
+
+def test_threads_that_run_the_same_function_are_counted_without_earlier_ones() -> None:
+    is_over = threading.Event()
+    timers = [threading.Timer(60.0, is_over.set) for _ in range(3)]
+    waits = [threading.Thread(target=_wait_for, args=(is_over,)) for _ in range(9)]
+    before = forked_threads._at_first_request
+    try:
+        for each in waits[:2]:
+            each.start()
+        forked_threads.note_first_request()
+        for each in [*waits[2:], *timers]:
+            each.start()
+        found = forked_threads.count_alive()
+        assert found is not None
+        assert found["function"] == "_wait_for"
+        assert found["count"] <= 7
+        assert found["count"] == max(0, 9 - forked_threads._at_first_request)
+    finally:
+        is_over.set()
+        for each in timers:
+            each.cancel()
+        forked_threads._at_first_request = before
+
+
+def _wait_for(event: threading.Event) -> None:
+    event.wait(10.0)

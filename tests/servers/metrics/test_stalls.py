@@ -264,6 +264,48 @@ def test_a_call_that_runs_on_is_stuck_and_the_newest_calls_are_not() -> None:
             is_over.set()
 
 
+class Sink:
+    """A log whose lock is not re-entrant; an object that is deleted meanwhile writes to it, too."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def emit(self, reenters: bool) -> None:
+        with self.lock:
+            if reenters:
+                self.emit(False)
+
+
+def wait_in_queue() -> None:
+    queue.Queue[int]().get(timeout=ENDS_S)
+
+
+@pytest.mark.parametrize("what", [stalls.LOCK, stalls.OWN_LOCK, "an item of a queue"])
+def test_what_a_stuck_thread_waits_for_is_known_from_its_stack(what: str) -> None:
+    sink = Sink()
+    calls: dict[str, Callable[[], object]] = {
+        stalls.LOCK: lambda: sink.emit(False),
+        stalls.OWN_LOCK: lambda: sink.emit(True),
+        "an item of a queue": wait_in_queue,
+    }
+    if what == stalls.LOCK:
+        sink.lock.acquire()
+    with pool(2) as own:
+        try:
+            own.submit(calls[what])
+            assert wait_until(lambda: _waits_for() == {what})
+        finally:
+            if what != "an item of a queue":
+                assert wait_until(sink.lock.locked)
+                sink.lock.release()
+
+
+def _waits_for() -> set[str | None]:
+    stalls.note()
+    found = stalls.report(time.monotonic())["pools"]
+    return {each["waits_for"] for each in found if each["threads"]} - {None}
+
+
 @pytest.mark.parametrize(("inside", "outlived"), [(0, 2), (1, 1), (5, 0)])
 def test_calls_that_began_in_a_load_outlive_it_unless_requests_may_wait_for_them(
     monkeypatch: pytest.MonkeyPatch, inside: int, outlived: int

@@ -24,11 +24,11 @@ from offload.engine.application import Collector, HotLine, ProcessFailures, Proc
 from offload.engine.record import LONG, WINDOW, MemoryLimit, Record
 from offload.studies.advise import application, costs
 from offload.studies.advise.application import Application
-from offload.studies.advise.evidence import THREADS, Evidence, Question, Setup
+from offload.studies.advise.evidence import LOOPS, THREADS, Evidence, Question, Setup
 from offload.studies.advise.result import ALONE, case_of, setup_of
 from offload.studies.advise.study import is_brief
 from offload.suites import Case
-from tests.records import new_record
+from tests.records import changed, new_record
 
 ONE = ProcessFailures(1, 100, 40)
 PLAIN = Case("gunicorn_gthread", "app=shop:app", settings={"processes": 2, "workers": 4})
@@ -48,6 +48,15 @@ def record(case_index: int, kind: str, copied_mib: float | None = None, **limit:
     used = replace(made.resources, memory_limit=MemoryLimit(**limit))
     trial = replace(made.trial, kind=kind, case_index=case_index, block=0, round=1)
     return replace(made, application=own, resources=used, trial=trial)
+
+
+def test_a_window_of_few_cycles_does_not_show_that_a_process_limits_itself() -> None:
+    """64 users whose requests take 1.2 s each are once in a window of 1.5 s: 42.6/s, not 53."""
+    one = changed(record(0, WINDOW), users=64, alone_s=1.2045, rate=42.63, completed=64)
+    one = changed(one, cpu_ms_per_request=1.38)
+    for ratio, is_limit in ((0.8123, False), (1.0, True)):
+        found = costs.estimate_from_record(changed(one, little_ratio=ratio), None)
+        assert (found.of[LOOPS].serial_s is not None) is is_limit
 
 
 def advised(*records: Record) -> Application:

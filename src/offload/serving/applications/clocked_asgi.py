@@ -16,7 +16,7 @@ from typing import Any
 from offload.errors import StartError, UsageError
 from offload.serving.applications import loop_clock, user_application
 from offload.serving.lifecycle import worker_ready
-from offload.serving.metrics import process_report, request_clock, thread_use
+from offload.serving.metrics import process_report, thread_use
 from offload.serving.metrics.request_clock import Request
 
 Scope = MutableMapping[str, Any]
@@ -115,7 +115,7 @@ class _Response:
             self._request.body_blocks += 1
             self._request.body_blocked += gap
         if message["type"] == "http.response.start":
-            self._request.failed = message.get("status", 0) >= request_clock.FAILED
+            self._request.note_status(message.get("status", 0))
         await self._send(message)
         self._last = monotonic()
         if is_body and not message.get("more_body"):

@@ -13,7 +13,7 @@ from tornado.web import Application, RequestHandler
 from tornado.websocket import WebSocketHandler
 
 from offload.serving.applications import loop_clock, user_application
-from offload.serving.metrics import process_report, request_clock
+from offload.serving.metrics import process_report
 from offload.serving.metrics.request_clock import Request
 
 REQUEST = "_offload_request"  # the attribute of a handler that has its clocked request
@@ -33,7 +33,7 @@ def create(work: str) -> Application:
     def log_request(handler: RequestHandler) -> None:
         request = getattr(handler, REQUEST, None)
         if request is not None:
-            request.failed = handler.get_status() >= request_clock.FAILED
+            request.note_status(handler.get_status())
             request.note_response()
         log(handler)
 

@@ -114,7 +114,8 @@ def _noting(
 
     def noting(*arguments: Any, **named: Any) -> Any:
         status = arguments[0] if arguments else named.get("status", "")
-        request.failed = str(status)[:1] == "5"
+        code = str(status)[:3]
+        request.note_status(int(code) if code.isdecimal() else 0)
         own = environ.get("werkzeug.request")
         environ[RULE] = getattr(getattr(own, "url_rule", None), "rule", None)
         return start_response(*arguments, **named)

@@ -1,4 +1,4 @@
-"""Threads that run in a process when it forks: its children lack them. Standard library only.
+"""Threads that run in a process when it forks, or ever more of them. Standard library only.
 
 A child has only the thread that forked. What other threads did is not done there, and locks that
 they held stay locked for ever. https://docs.python.org/3/library/os.html#os.fork
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -22,6 +22,7 @@ FUTEX, PRIVATE = ("202", "98"), 0x80  # system calls of x86-64 and AArch64; a fl
 POOL = "concurrent.futures.thread"
 _forks: deque[float] = deque(maxlen=10_000)  # times at which this process forked beside threads
 _is_watched = False
+_at_first_request = 0
 _seen: list[dict[str, Any]] = []  # at the last fork; children inherit it
 _beside: list[dict[str, Any]] = []  # the user's threads at the last fork, or else those of pools
 
@@ -70,6 +71,25 @@ def beside_stuck_children() -> list[dict[str, Any]]:
     """
     children = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
     return [*_beside] if any(map(_is_stuck, [*children])) else []
+
+
+def count_alive() -> dict[str, Any] | None:
+    """Return the threads that run the same function of the user, if most new ones do so.
+
+    `count` is their number without the threads that ran at the first request; None: there is none.
+    """
+    alive = [thread for thread in threading.enumerate() if _is_users(thread)]
+    functions = Counter(getattr(_function(each), "__code__", None) for each in alive)
+    for code, count in functions.most_common(1):
+        one = next(each for each in alive if getattr(_function(each), "__code__", None) is code)
+        return {**_describe(one), "count": max(0, count - _at_first_request)}
+    return None
+
+
+def note_first_request() -> None:
+    """Note how many threads run before the first request: those do not grow with requests."""
+    global _at_first_request
+    _at_first_request = threading.active_count()
 
 
 def _is_stuck(child: Any) -> bool:

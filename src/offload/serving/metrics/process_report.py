@@ -115,6 +115,7 @@ def report(
         "handovers": thread_use.handovers_between(start, end),
         "memory": probe.memory_of(os.getpid()),
         "lost_threads": forked_threads.lost(),
+        "alive_threads": forked_threads.count_alive(),
         "beside_stuck_children": forked_threads.beside_stuck_children(),
         "forks": forked_threads.forks_between(start, end),
         "blas": blas_threads.since(start),

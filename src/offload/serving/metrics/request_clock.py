@@ -21,13 +21,14 @@ from traceback import walk_tb
 from typing import Any
 from weakref import ReferenceType, ref
 
-from offload.serving.metrics import probe
+from offload.serving.metrics import forked_threads, probe
 from offload.serving.metrics.samples import Samples
 from offload.serving.metrics.thread_use import Watch
 from offload.serving.metrics.user_code import is_users
 
 PERIOD = 0.1  # s: the requests of a period determine the share that is clocked in the next one
 FAILED = 500  # status from which a response is a failure of the application
+REFUSED = 429  # Too Many Requests: the application limits the rate
 MOST = 100  # clocked requests in a period, on average
 MOST_CAUSES = 8  # of an error, whose traces are searched
 MOST_ROUTES = 64  # further ones are counted together
@@ -43,6 +44,7 @@ BLOCK = 0.02  # s without a pause from which a run counts as a block: twice the 
 
 SINCE = ("worked", "failing_share", "recovered", "failed_s", "succeeded_s")
 _samples = Samples(13)
+_refused = Samples(1)  # when clocked requests were refused
 _routes: dict[str, int] = {}
 _cells: list[ReferenceType[Cell]] = []  # replaced as a whole, so that readers need no lock
 _adding = Lock()
@@ -82,12 +84,13 @@ class Request:
     `blocks` and `blocked` are the number of runs of at least BLOCK and their total; `body_blocks`
     and `body_blocked` those between two messages of the response. `after` is the longest run after
     the response. `parts` is the number of parts of the body.
-    It `failed` if it ended in an exception, or in a response of 500 or above.
+    It `failed` if it ended in an exception, or in a response of 500 or above, and was `refused` by
+    one of 429.
     """
 
     __slots__ = (
         *("after", "blocked", "blocks", "body_blocked", "body_blocks", "cpu", "ended", "failed"),
-        *("inside", "is_running", "longest", "number", "parts", "started"),
+        *("inside", "is_running", "longest", "number", "parts", "refused", "started"),
     )
 
     def __init__(self, inside: int, number: int) -> None:
@@ -97,7 +100,11 @@ class Request:
         self.number = number
         self.cpu = self.longest = self.blocked = self.body_blocked = self.after = 0.0
         self.parts = self.blocks = self.body_blocks = 0
-        self.is_running = self.failed = False
+        self.is_running = self.failed = self.refused = False
+
+    def note_status(self, status: int) -> None:
+        """Note the status of the response."""
+        self.failed, self.refused = status >= FAILED, status == REFUSED
 
     def note_run(self, run_s: float) -> None:
         """Note an uninterrupted run before the end of the response."""
@@ -136,12 +143,18 @@ class Run:
         request.is_running = False
 
 
+_has_begun = False
+
+
 def enter() -> tuple[Cell, Request | None]:
     """Count a request that enters the application; return the counts of its thread.
 
     The second value is the request if it is clocked, else None.
     """
-    global _in_period
+    global _in_period, _has_begun
+    if not _has_begun:
+        _has_begun = True
+        forked_threads.note_first_request()
     cell = _local.cell
     cell.inside += 1
     cell.started += 1
@@ -198,6 +211,8 @@ def leave(cell: Cell, request: Request | None, route: str | None = None) -> None
     inside_s = end - request.started
     times = (request.cpu, request.longest, request.inside, index, request.parts)
     blocks = (request.blocks, request.blocked, request.body_blocks, request.body_blocked)
+    if request.refused:
+        _refused.add(end)
     _samples.add(end, inside_s, *times, *blocks, request.after, request.failed)
 
 
@@ -318,6 +333,7 @@ def between(start: float, end: float) -> dict[str, Any]:
         "failures": {
             "requests": len(tried),
             "failed": sum(row[-1] > 0 for row in tried),
+            "refused": len(_refused.between(start, end) or ()),
             **_find_last_failures(tried, start),
             **_find_first_failure([row for row in known if row[5] in failing]),
         },

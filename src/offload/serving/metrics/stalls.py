@@ -9,6 +9,7 @@ same pool. A queue cannot be read, but the garbage collector knows what it refer
 from __future__ import annotations
 
 import gc
+import opcode
 import sys
 import threading
 from asyncio import AbstractEventLoop, Future, Task, all_tasks
@@ -46,6 +47,26 @@ WAITING = ("result", "exception", "wait", "as_completed")  # functions of FUTURE
 ANYIO_THREAD, ASYNCIO_THREAD = "AnyIO worker thread", "asyncio_"
 PACKAGES = "-packages/"
 ACQUIRE = ("acquire_on_behalf_of", "run_sync_in_worker_thread")  # coroutines of anyio
+LOCK, OWN_LOCK = "a lock", "a lock that it holds itself"
+WAITS_FOR = (  # functions of libraries in which a thread waits
+    ("/urllib3/connectionpool.py", "_get_conn", "a connection of urllib3's pool"),
+    ("/sqlalchemy/pool/", "", "a connection of SQLAlchemy's pool"),
+    ("/psycopg_pool/", "", "a connection of psycopg's pool"),
+    ("/redis/connection.py", "get_connection", "a connection of Redis' pool"),
+    ("/subprocess.py", "wait", "a process that it started"),
+    ("/subprocess.py", "communicate", "a process that it started"),
+    ("/logging/__init__.py", "acquire", "the lock of a logging handler"),
+    ("/logging/__init__.py", "handle", "the lock of a logging handler"),
+    ("/queue.py", "get", "an item of a queue"),
+    ("/queue.py", "put", "room in a queue"),
+    ("/threading.py", "acquire", LOCK),
+    ("/threading.py", "join", "another thread"),
+    ("/threading.py", "wait", "another thread"),
+    ("/socket.py", "readinto", "an answer"),
+    ("/ssl.py", "read", "an answer"),
+)
+ENTERS_WITH = opcode.opmap.get("BEFORE_WITH")  # until Python 3.13
+LOADS_ENTER = opcode.opmap.get("LOAD_SPECIAL")  # since 3.14: before a call
 # The locals of a running frame cannot be read without the GIL.
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
 
@@ -62,6 +83,7 @@ class _Note:
     threads: Counter[Place]
     tasks: Counter[Place]
     sleeping: Counter[tuple[Place, str]]
+    of_requests: Counter[Place]  # the tasks that a server or a framework started
 
 
 _loops: list[AbstractEventLoop] = []
@@ -94,9 +116,10 @@ def note() -> None:
     of_requests = [place for is_requests, place in places if is_requests]
     threads = Counter(of_requests or [place for _, place in places])
     tasks = [*_task_places()]
-    every = Counter(place for place, _ in tasks)
-    sleeping = Counter((place, file) for place, file in tasks if file is not None)
-    _notes.append(_Note(monotonic(), pools, threads, every, sleeping))
+    every = Counter(place for place, _, _ in tasks)
+    own = Counter(place for place, _, is_request in tasks if is_request)
+    sleeping = Counter((place, file) for place, file, _ in tasks if file is not None)
+    _notes.append(_Note(monotonic(), pools, threads, every, sleeping, own))
 
 
 def report(end: float) -> dict[str, Any]:
@@ -123,7 +146,7 @@ def report(end: float) -> dict[str, Any]:
         }
         for key, pool in last.pools.items()
     ]
-    places = (last.threads + last.tasks).most_common(MOST)
+    places = (last.threads + (last.of_requests or last.tasks)).most_common(MOST)
     return {"pools": found, "places": [_values(place, count) for place, count in places]}
 
 
@@ -234,6 +257,26 @@ class _Stack:
         return None if found is None else place_of(found.f_code, found.f_lineno)
 
     @property
+    def waits_for(self) -> str | None:
+        """What the innermost line of the user waits for, in words; None if it is unknown.
+
+        A lock is known by its ``with``, as any other context manager would have a frame.
+        """
+        users = [number for number, frame in enumerate(self.frames) if is_users(_file(frame))]
+        if not users:
+            return None
+        line = self.frames[users[-1]]
+        inner = [(_file(frame), frame.f_code.co_name) for frame in self.frames[users[-1] + 1 :]]
+        for path, function, what in WAITS_FOR:
+            if any(path in file and function in ("", name) for file, name in inner):
+                return what
+        if inner or not _enters_with(line):
+            return None
+        # A lock that is not re-entrant: __del__ or a signal ran the function within itself.
+        is_own = any(self.frames[number].f_code is line.f_code for number in users[:-1])
+        return OWN_LOCK if is_own else LOCK
+
+    @property
     def awaited(self) -> list[Any] | None:
         """The futures that it waits for; None if it does not wait, empty if they are unknown."""
         for frame in reversed(self.frames):
@@ -295,6 +338,7 @@ class _Pool:
         now = monotonic()
         since = [(_since(stack), stack.place) for stack in stacks]
         self.calls = [(now - began, place) for began, place in since]
+        self.waits_for = Counter(what for stack in stacks if (what := stack.waits_for) is not None)
         self.is_own = stacks[0].target is not None
         old = [
             began
@@ -484,7 +528,15 @@ def _stuck(samples: Sequence[_Pool]) -> dict[str, Any]:
         "cancelled": median_low(each.cancelled for each in late),
         "awaited": median_low(each.awaited for each in late),
         "place": next((_values(place, count) for place, count in places.most_common(1)), None),
+        "waits_for": _most_waits(samples[-1].waits_for),
     }
+
+
+def _most_waits(found: Counter[str]) -> str | None:
+    """Return what most threads wait for; one that waits for itself is why others wait."""
+    if OWN_LOCK in found:
+        return OWN_LOCK
+    return next((what for what, _ in found.most_common(1)), None)
 
 
 # Tasks, and places of the user
@@ -538,14 +590,18 @@ def _waits_for_anyio(task: Task[Any]) -> bool:
     return any(f.f_code.co_name in ACQUIRE and "/anyio/" in _file(f) for f in frames)
 
 
-def _task_places() -> Iterator[tuple[Place, str | None]]:
-    """Yield the user's line of each task, and the file of the library that sleeps there."""
+def _task_places() -> Iterator[tuple[Place, str | None, bool]]:
+    """Yield the user's line of each task, and the file of the library that sleeps there.
+
+    The last value is whether it may be that of a request: its outermost coroutine is a library's.
+    """
     for task in _tasks()[:MOST_TASKS]:
         frames = [frame for each in _coroutines(task) if (frame := _frame(each)) is not None]
         users = [number for number, frame in enumerate(frames) if is_users(_file(frame))]
         if users:
             inner, libraries = frames[users[-1]], frames[users[-1] + 1 :]
-            yield place_of(inner.f_code, inner.f_lineno), _sleeping_file(libraries)
+            place = place_of(inner.f_code, inner.f_lineno)
+            yield place, _sleeping_file(libraries), users[0] > 0
 
 
 def _sleeping_file(libraries: Sequence[FrameType]) -> str | None:
@@ -560,6 +616,14 @@ def _sleeping_file(libraries: Sequence[FrameType]) -> str | None:
 def _values(place: Place, count: int) -> dict[str, Any]:
     function, file, line = place
     return {"function": function, "file": file, "line": line, "count": count}
+
+
+def _enters_with(frame: FrameType) -> bool:
+    """Whether a frame is at the start of a ``with`` statement."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if ENTERS_WITH is not None:
+        return code[at] == ENTERS_WITH
+    return at >= 2 and code[at - 2] == LOADS_ENTER
 
 
 def _file(frame: FrameType) -> str:

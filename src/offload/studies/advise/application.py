@@ -147,6 +147,11 @@ class Application:
             yield "Fix the cause first, then repeat: fewer processes will do."
         if self.worker is not None and self.worker.pss is not None:
             yield f"{self.worker.text}."
+        if self.probe is not None and (first_s := self.probe.baseline.prepares_s):
+            yield (
+                f"The first request to a new process takes {seconds(first_s)}, later ones "
+                f"{seconds(self.alone_s)}: prepare that at its start."
+            )
         for each in self.started:
             if each.is_thread:
                 yield f"{_describe_threads(each, best.setup.processes)}."

@@ -141,7 +141,9 @@ def estimate_from_record(record: Record, threads: int | None) -> Costs:
     alone_s = record.baseline.alone_s or 1 / rate
     blocked_s = record.tasks.alone_blocked_s
     slot_s = alone_s if blocked_s is None else blocked_s + server_s
-    shared = [resource_limits.cpu_capacity() / cpu_s, record.case.users / alone_s]
+    # In a window of few cycles those that end in it are fewer than users allow.
+    users = record.case.users * min(1.0, record.result.little_ratio or 1.0)
+    shared = [resource_limits.cpu_capacity() / cpu_s, users / alone_s]
     if threads is not None:
         shared.append(threads / max(slot_s, LEAST_S))
     serial_s = 1 / rate if rate < OWN_LIMIT * min(shared) else None

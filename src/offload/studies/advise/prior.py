@@ -48,8 +48,8 @@ class Prior:
     def limit(self, setup: Setup, found: Evidence | None = None) -> str:
         """Return what limits a set-up: the name of its smallest bound.
 
-        With what was `found` of it, the CPU is that which the load tool leaves, and a bound that is
-        shared was wrong if the capacity is larger.
+        With what was `found` of it, the CPU is that which the load tool leaves, and a bound
+        that is shared or serial was wrong if the capacity is larger.
         """
         bounds, capacity = self.bounds(setup), 0.0
         if found is not None:
@@ -57,8 +57,9 @@ class Prior:
             if found.cpu_ms:
                 left = self.costs.cores * (1 - (found.client_share or 0.0))
                 bounds["cpu"] = max(bounds["cpu"], 1000 * left / found.cpu_ms)
-        if capacity > BEYOND * bounds.get("shared", math.inf):
-            del bounds["shared"]
+        for name in ("shared", "serial"):
+            if capacity > BEYOND * bounds.get(name, math.inf):
+                del bounds[name]
         return min(bounds, key=lambda each: bounds[each])
 
     def bounds(self, setup: Setup) -> dict[str, float]:
