@@ -196,8 +196,9 @@ def _remedy_collector(cause: Cause) -> str:
     gain = cause.gain
     if gain is not None and gain.is_judged and not gain.raises_rate:
         return (
-            "as gc.freeze() gains little, create fewer containers that live on (strings, arrays "
-            "and tuples of numbers instead), or raise gc.set_threshold()"
+            "as gc.freeze() gains little, raise gc.set_threshold(), because each collection looks "
+            "at the objects of all requests in progress; or keep fewer containers (strings, arrays "
+            "and tuples of numbers instead)"
         )
     return (
         "call gc.collect() and gc.freeze() once the application is loaded, so that collections "

@@ -523,7 +523,14 @@ def _waiting(cause: Cause) -> str:
     return f", and {counted(round(waiting or 0), 'call')} wait for one" if several else ""
 
 
-IN_PAUSES = {execution.LOOP_BLOCKED, execution.LOOP_STALLS, execution.BACKGROUND_GIL, "collector"}
+IN_PAUSES = {
+    execution.LOOP_BLOCKED,
+    execution.LOOP_STALLS,
+    execution.BACKGROUND_GIL,
+    execution.GIL_SATURATED,
+    execution.CPU_SATURATED,
+    "collector",
+}
 STOPPED = execution.STOPPED | {OWN_POOL_WAIT, SLOTS_KEPT, STUCK_THREADS}
 RULES = (
     Rule(

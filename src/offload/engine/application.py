@@ -163,7 +163,7 @@ class ProcessFailures:
 class Pauses:
     """Pauses of 0.1 s or longer in which no request of a process ended, though some were `inside`.
 
-    At least half of these ended together after the pause. `share` is that of the window; None is
+    Three of four of these ended together after the pause. `share` is that of the window; None is
     unknown.
     """
 

@@ -104,12 +104,10 @@ def test_a_coroutine_that_computes_may_stay_on_its_loop_if_it_mostly_awaits() ->
     assert costs.estimate_from_probe(computing(0.020)).blocks_s == 0.0
     blocking = computing(0.022)
     assert costs.estimate_from_probe(blocking).blocks_s == 0.022
-    pool = Evidence(Setup("processes", POOL, 8, 1), {1: 190.0})
-    warning = "A call blocks its event loop for 22 ms. Move the blocking part to a thread first."
-    assert warning in [*Function(blocking).notes(pool)]
+    assert Function(blocking).blocks_a_coroutine
     plain = replace(blocking, is_coroutine=False)
     assert costs.estimate_from_probe(plain).blocks_s == 0.022
-    assert warning not in [*Function(plain).notes(pool)]
+    assert not Function(plain).blocks_a_coroutine
 
 
 def test_a_call_that_computes_gets_as_many_processes_as_cores() -> None:

@@ -39,7 +39,8 @@ STEPS = (  # what is stored of a request, from the seventh column on; means are 
 LEAST = 50  # clocked requests of a route, from which the growth of their CPU time is known
 PARTS, GROWS = 5, 1.05  # parts of them, each of which costs so many times as much as the one before
 PAUSE, PAUSED = 0.1, 3.0  # s without the end of a request, and times as long as the median one
-SOON, FEWEST = 0.2, 4  # of a pause: part within which requests end after it; how many were inside
+SOON, TOGETHER = 0.1, 0.75  # part of a pause within which most end after it, and how many do so
+FEWEST = 6  # requests inside
 BLOCK = 0.02  # s without a pause from which a run counts as a block: twice the loop's timer
 
 SINCE = ("worked", "failing_share", "recovered", "failed_s", "succeeded_s")
@@ -343,8 +344,8 @@ def between(start: float, end: float) -> dict[str, Any]:
 def _find_pauses(rows: Sequence[Sequence[float]], seconds: float) -> dict[str, Any]:
     """Return the share of a window in which no request ended, although several were inside.
 
-    At least half of them end together after such a pause: they all waited for the same. Slow
-    requests that wait by themselves end one after another.
+    Most of them end together after such a pause: they all waited for the same. Slow requests that
+    wait by themselves end one after another.
     """
     ordered = sorted(rows, key=lambda row: row[0])
     least = max(PAUSE, PAUSED * statistics.median([row[1] for row in rows])) if rows else PAUSE
@@ -356,7 +357,7 @@ def _find_pauses(rows: Sequence[Sequence[float]], seconds: float) -> dict[str, A
         began = before[0] + SOON * pause
         inside = [row for row in ordered[number:] if row[0] - row[1] <= began]
         together = sum(row[0] <= after[0] + SOON * pause for row in inside)
-        if len(inside) >= FEWEST and 2 * together >= len(inside):
+        if len(inside) >= FEWEST and together >= TOGETHER * len(inside):
             pauses.append(pause)
             crowds.append(len(inside))
     return {

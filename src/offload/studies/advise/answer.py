@@ -210,7 +210,7 @@ def document(answer: Answer) -> Document:
     rate = max((each.p99.rate for each in rows if each.p99), default=None)
     response = "Response time" if rate is None else f"p99 at {number(rate)}/s"
     return Document(
-        " ".join([deploy, *_carries(answer)]),
+        " ".join([deploy, *_carries(answer), *_first(answer)]),
         ("Set-up", "Capacity (95 % interval)", response, "Memory", "CPU a request"),
         tuple(tuple(_cells(each, rate)) for each in rows),
         tuple(paragraphs(answer)),
@@ -314,6 +314,16 @@ def _carries(answer: Answer) -> Iterator[str]:
         yield f"There are too few responses for a p99: that of {seconds(limit_s)} is not shown."
     if answer.choice.missed in ("p99", "memory", "connections"):
         yield f"No measured set-up meets the required {answer.choice.missed}: this one is the best."
+
+
+def _first(answer: Answer) -> Iterator[str]:
+    """Yield that a cause is to be fixed before, if the size follows from it."""
+    subject = answer.subject
+    if isinstance(subject, Application) and subject.fixable:
+        yield "But first fix the cause (see Why), then repeat: fewer processes will do."
+    elif not isinstance(subject, Application) and subject.blocks_a_coroutine:
+        blocks_s = seconds(subject.probe.on_loop_s)
+        yield f"But first move to a thread what blocks its event loop for {blocks_s} a call."
 
 
 def _reported_latencies(best: Evidence, question: Question) -> list[Latency]:
@@ -424,7 +434,9 @@ def limit_in_words(found: Evidence, prior: Prior) -> str:
 
 def _certainty(answer: Answer) -> Iterator[str]:
     best, choice = answer.best, answer.choice
-    if choice.tie is not None:
+    if answer.is_interrupted:
+        yield "Interrupted: the answer is from the figures until then."
+    if choice.tie is not None and min(len(best.rates), len(choice.tie.rates)) > 1:
         both = f"{best.setup.name} and {choice.tie.setup.name}"
         yield f"A tie: {both} do not certainly differ in {_compared(best, choice.tie)}."
     faster = [each for each in choice.rows[1:] if each.is_certainly_faster(best)]
@@ -507,7 +519,7 @@ def _idle_memory(answer: Answer) -> Iterator[str]:
     change = ""
     if max(after_mib, collected_mib) > GARBAGE * min(after_mib, collected_mib):
         change = f", {collected_mib:.0f} MiB after a garbage collection"
-    if collected_mib > GARBAGE * after_mib:
+    if collected_mib > GARBAGE * after_mib and catalog.find_server(best.setup.server).can_preload:
         change += " (it writes to pages that forked processes share, unless frozen by gc.freeze())"
     before = f", {best.started_mib:.0f} MiB before it" if best.is_grown else ""
     keeps = f"keeps {after_mib:.0f} MiB"

@@ -39,7 +39,7 @@ WARM_S, TRACE_S, TRACED_S = 1.0, 2.0, 5.0  # s of load before and in a trace, an
 TRACED_USERS = 4  # traced code is slow
 FAIL = {failures.REQUESTS_FAIL, failures.WORKER_FAILS}  # they go on in several processes
 # So do these, but few requests in each process, whose stacks are not sampled, do not show them.
-GO_ON = FAIL | {execution.NEW_OBJECTS, calls.RETRIES, pools.PAUSES}
+GO_ON = FAIL | {execution.NEW_OBJECTS, execution.COST_GROWS, calls.RETRIES, pools.PAUSES}
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
@@ -120,7 +120,10 @@ class Application:
             is_over = remaining and not is_shared and cause.kind not in {*remaining, *last_words}
             is_limit = cause.kind not in GO_ON
             over = " It does not limit the advised size." if is_over and is_limit else ""
-            yield f"{diagnosis.sentence(cause, self.users)}{over}"
+            text = diagnosis.sentence(cause, self.users)
+            if cause.kind == diagnosis.NOTHING:
+                text = f"One process alone: {text[0].lower()}{text[1:]}"
+            yield f"{text}{over}"
         known = {cause.kind for cause in self.causes} | last_words
         for cause in self.remaining:
             if cause.kind not in known:
@@ -143,8 +146,6 @@ class Application:
 
     def notes(self, best: Evidence) -> Iterator[str]:
         """Yield what the reader must know of the application in the chosen set-up."""
-        if self.fixable:
-            yield "Fix the cause first, then repeat: fewer processes will do."
         if self.worker is not None and self.worker.pss is not None:
             yield f"{self.worker.text}."
         if self.probe is not None and (first_s := self.probe.baseline.prepares_s):

@@ -91,13 +91,17 @@ class Function:
             elif kind == THREADS and self.probe.is_unsafe_in_threads:
                 yield f"{name} are left out: results there differ from those of a call alone."
 
+    @property
+    def blocks_a_coroutine(self) -> bool:
+        """Whether it is a coroutine that blocks its event loop."""
+        return self.probe.is_coroutine and self.probe.on_loop_s > LOOP_S
+
     def notes(self, best: Evidence) -> Iterator[str]:
         """Yield what the reader must know of the function in the chosen set-up."""
         setup, call, blocks_s = best.setup, self.probe.call, self.probe.on_loop_s
-        if blocks_s > LOOP_S and (setup.kind == LOOPS or self.probe.is_coroutine):
-            waits = ": health checks wait behind it" if setup.kind == LOOPS else ""
-            fix = " Move the blocking part to a thread first." if self.probe.is_coroutine else ""
-            yield f"A call blocks its event loop for {seconds(blocks_s)}{waits}.{fix}"
+        if blocks_s > LOOP_S and setup.kind == LOOPS:
+            blocks = f"A call blocks its event loop for {seconds(blocks_s)}"
+            yield f"{blocks}: health checks wait behind it."
         if setup.slots is not None and setup.slots > 1 and call.wait_s > call.cpu_s:
             yield f"It opens up to {setup.slots} connections to what it calls."
             twice = "it needs twice as many threads or workers"
