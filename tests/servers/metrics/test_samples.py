@@ -81,3 +81,21 @@ def test_the_oldest_rows_are_removed() -> None:
 
 def test_without_rows_there_are_none() -> None:
     assert (Samples(2).rows(), Samples(2).between(0, 1)) == ([], [])
+
+
+def test_a_window_of_many_rows_needs_memory_for_its_own_rows_only() -> None:
+    many = Samples(13)
+    for number in range(20_000):
+        many.add(*(float(number + column) for column in range(13)))
+    tracemalloc.start()
+    try:
+        assert many.between(100.0, 109.0) == many.rows()[100:110]
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        many.between(100.0, 109.0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (
+        peak - before < 3 * 20_000 * 13 * 8
+    )  # the packed rows, twice: as tuples they are 4.6 times

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
 from struct import Struct
 
 KEPT = 60_000  # rows; ten minutes of loop lag
@@ -38,17 +39,24 @@ class Samples:
 
     def rows(self) -> list[tuple[float, ...]]:
         """Return all stored rows, oldest first."""
+        return [*self._unpack()]
+
+    def between(self, start: float, end: float) -> list[tuple[float, ...]] | None:
+        """Return the rows of a window; None if some of its rows are no longer stored.
+
+        Only these exist at once, each of 0.5 KiB: else the memory of a server would grow by each
+        report of all rows, as if its application leaked.
+        """
+        first = next(self._unpack(), None)
+        if self._has_removed and (first is None or first[0] > start):
+            return None
+        return [row for row in self._unpack() if start <= row[0] <= end]
+
+    def _unpack(self) -> Iterator[tuple[float, ...]]:
         with self._lock:
             stored = b"".join(self._chunks)
             unused = self._size - self._end
-        return list(self._format.iter_unpack(stored[: len(stored) - unused]))
-
-    def between(self, start: float, end: float) -> list[tuple[float, ...]] | None:
-        """Return the rows of a window; None if some of its rows are no longer stored."""
-        rows = self.rows()
-        if self._has_removed and (not rows or rows[0][0] > start):
-            return None
-        return [row for row in rows if start <= row[0] <= end]
+        return self._format.iter_unpack(stored[: len(stored) - unused])
 
     def _add_chunk(self) -> None:
         if len(self._chunks) * CHUNK > KEPT:

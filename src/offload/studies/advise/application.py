@@ -98,7 +98,9 @@ class Application:
     @property
     def fixable(self) -> bool:
         """Whether a change of the application removes the limit of each process."""
-        return any(map(diagnosis.is_per_process, (*self.causes, *self.remaining)))
+        every = (*self.causes, *self.remaining)
+        known = (each for each in every if each.gain is None or not each.gain.is_refuted)
+        return any(map(diagnosis.is_per_process, known))
 
     def seen(self) -> Iterator[str]:
         """Yield the causes in one process, each as a sentence."""
