@@ -64,7 +64,7 @@ def test_offload_lists_its_commands_by_its_own_name(words: str, tmp_path: Path) 
     [
         ("mesure", "did you mean measure?"),
         ("xyz", "offload --list lists them all"),
-        ("advise", "use offload advise package.module:function, or a task from offload list"),
+        ("advise", "use offload advise package.module:function, a task from offload list, or for"),
         ("measure:3/sleep_sinc", "did you mean sleep_sync?"),
     ],
 )

@@ -519,11 +519,14 @@ def _idle_memory(answer: Answer) -> Iterator[str]:
     change = ""
     if max(after_mib, collected_mib) > GARBAGE * min(after_mib, collected_mib):
         change = f", {collected_mib:.0f} MiB after a garbage collection"
-    if collected_mib > GARBAGE * after_mib and catalog.find_server(best.setup.server).can_preload:
+    # Ours fork; of other servers, those that can preload do.
+    forks = answer.deployment is None or catalog.find_server(best.setup.server).can_preload
+    if collected_mib > GARBAGE * after_mib and forks:
         change += " (it writes to pages that forked processes share, unless frozen by gc.freeze())"
     before = f", {best.started_mib:.0f} MiB before it" if best.is_grown else ""
     keeps = f"keeps {after_mib:.0f} MiB"
-    if best.memory_mib is not None and after_mib >= best.memory_mib:  # the peak of the rounds
+    peak_mib = best.memory_mib or 0.0  # of the rounds, without these loads
+    if peak_mib <= after_mib <= GARBAGE * peak_mib:
         keeps = f"keeps all of that ({after_mib:.0f} MiB)"
     yield f"After the load it {keeps}{before}{change}."
     if not answer.prior.costs.leak_mib:
