@@ -12,7 +12,7 @@ from offload.causes.failures import (
     WORKER_FAILS,
 )
 from offload.causes.figures import Figures
-from offload.causes.pools import find_limiting_pool
+from offload.causes.pools import POOL_FULL, find_limiting_pool
 from offload.causes.rules import Cause, Rule
 from offload.engine import builder
 from offload.engine.application import LostThread
@@ -80,7 +80,9 @@ def find_uneven_processes(of: Figures) -> Cause | None:
     known = [r for r in of.records if len(r.resources.shares) > 1 and r.load.model == "closed"]
     found = [uneven for each in known if (uneven := _uneven(each)) is not None]
     if not found:
-        return _find_slower_process(known, find_limiting_pool(of) is not None)
+        threads_full = of.signs.limiter_full or 0.0
+        waits = find_limiting_pool(of) is not None or threads_full >= POOL_FULL
+        return _find_slower_process(known, waits)
     if 2 * len(found) <= len(known):
         return None
     last = found[-1]

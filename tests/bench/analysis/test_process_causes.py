@@ -24,6 +24,7 @@ from offload.engine.application import (
     LostThread,
     PoolUse,
     ProcessTimes,
+    ThreadLimit,
     Threads,
 )
 from offload.engine.record import ProcessShare, Record
@@ -138,6 +139,10 @@ def test_processes_in_which_requests_take_differently_long_are_not_equally_fast(
     [cause] = causes(replace(waits, application=own))
     said = diagnosis.sentence(cause, 25)
     assert said.startswith("Requests wait longer in some processes: a request takes 250 ms in one")
+    limiter = ThreadLimit(40, 40, 3, 0.9)  # of anyio
+    full = replace(waits.application, inside_s=0.05, threads=Threads(limiter=limiter))
+    [cause] = causes(replace(waits, application=full))
+    assert diagnosis.sentence(cause, 25).startswith("Requests wait longer in some processes")
     assert causes(timed((200, 0.055), (180, 0.02))) == []
     assert causes(timed((200, 0.0055), (180, 0.0006))) == []  # one of them waits for a CPU
     assert causes(timed((29, 0.25), (180, 0.02))) == []  # a few requests may differ by chance
