@@ -88,6 +88,10 @@ def test_a_measured_remedy_without_a_gain_is_reported() -> None:
     assert f"{vain.text}: this is no remedy here." in [*found.why()]
     explained = replace(found, causes=(Cause("arenas", 60_000.0),))
     assert f"{vain.text}: this is no remedy here." not in [*explained.why()]
+    frees = Cause("collector", 0.4, 0.15, facts=Collector(0.4, 0.1, 9), gain=vain)
+    refuted = replace(found, remaining=(frees,), gains={"collector": vain})
+    assert not [each for each in refuted.why() if "advised size:" in each]
+    assert f"{vain.text}: this is no remedy here." in [*refuted.why()]
     once = replace(found, gains={"arenas": replace(vain, low=None, high=None)})
     assert not [each for each in once.why() if "MALLOC" in each]
 

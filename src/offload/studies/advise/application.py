@@ -113,7 +113,9 @@ class Application:
         if not self.causes:
             missing = "figures that would show it are missing, or other programs disturbed it"
             yield f"What limits one process is unknown: {missing}."
-        remaining = {cause.kind for cause in self.remaining} - FAIL
+        # Many requests in progress have many objects: to collect these is no fault.
+        left = [each for each in self.remaining if not (each.gain and each.gain.is_refuted)]
+        remaining = {cause.kind for cause in left} - FAIL
         last_words = {diagnosis.NOTHING, diagnosis.UNEXPLAINED}
         for cause in self.causes:
             if cause.kind == diagnosis.NOTHING and self.costs.leak_mib:
@@ -127,7 +129,7 @@ class Application:
                 text = f"One process alone: {text[0].lower()}{text[1:]}"
             yield f"{text}{over}"
         known = {cause.kind for cause in self.causes} | last_words
-        for cause in self.remaining:
+        for cause in left:
             if cause.kind not in known:
                 yield f"In the advised size: {diagnosis.sentence(cause, self.users)}"
         for kind, gain in self.gains.items():
