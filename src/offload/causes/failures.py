@@ -324,11 +324,16 @@ def find_worker_ended(of: Figures) -> Cause | None:
 
 
 def find_no_progress(of: Figures) -> Cause | None:
-    """Hardly any request succeeded: where most threads and tasks were."""
-    for record in reversed(of.failed):
+    """Hardly any request succeeded: where most threads and tasks were.
+
+    Or many responses are errors of the application without an exception, such as after a timeout.
+    """
+    for record in reversed((*of.records, *of.failed)):
         stall, problem = record.application.failing.stall, record.problem
         is_over = problem is not None and problem.kind in (STALLED, FAILED_REQUEST)
-        if stall is None or not stall.places or not is_over:
+        fails = load_fails(record) and record.result.failed.get("5xx")
+        gives_up = problem is None and fails and record.application.failing.error is None
+        if stall is None or not stall.places or not (is_over or gives_up):
             continue
         return Cause(NO_PROGRESS, float(stall.places[0].count), line=_line(stall.places[0], 1.0))
     return None
@@ -538,7 +543,7 @@ def _describe_worker_ended(cause: Cause, _: int) -> str:
 def _describe_no_progress(cause: Cause, _: int) -> str:
     count = int(cause.value or 0)
     are = "one thread or asyncio task was" if count == 1 else f"{count} threads or tasks were"
-    return f"requests had no response while {are}{_place(cause)}"
+    return f"requests had no success while {are}{_place(cause)}"
 
 
 def _describe_requests_fail(cause: Cause, _: int) -> str:

@@ -309,10 +309,15 @@ def test_connections_of_the_server_to_itself_are_calls_of_itself() -> None:
 def test_without_a_known_cause_the_line_of_most_threads_is_named() -> None:
     [cause] = diagnosis.diagnose([stalled()])
     assert diagnosis.clause(cause, 25) == (
-        "requests had no response while 4 threads or tasks were in price (shop.py:12)"
+        "requests had no success while 4 threads or tasks were in price (shop.py:12)"
     )
     assert kinds(stalled(places=())) == []
     assert kinds(stalled(kind=LOAD)) == []  # the tool failed, not the application
+    gives_up = replace(changed(stalled(), failed={"5xx": 160}, completed=128), problem=None)
+    assert NO_PROGRESS in kinds(gives_up)
+    failing = replace(gives_up.application.failing, error="KeyError: 7 (shop.py:3)")
+    raises = replace(gives_up, application=replace(gives_up.application, failing=failing))
+    assert NO_PROGRESS not in kinds(raises)
 
 
 def waiting_for(waiting: float, **values: Any) -> Record:
