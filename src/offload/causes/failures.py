@@ -55,8 +55,8 @@ GIVE_BACK = (
     "it to its end, or by release_conn()"
 )
 WAIT_REMEDIES: dict[str | None, str] = {
-    OWN_LOCK: "its function was entered again while it held the lock, such as by a __del__ that "
-    "the garbage collector ran, or by a signal handler: do less in these, or use an RLock",
+    OWN_LOCK: "code that ran meanwhile in the same thread takes it again, such as a __del__ or a "
+    "callback of the garbage collector, or a signal handler: do less in these, or use an RLock",
     LOCK: "find what holds it: never wait for something else meanwhile, nor for a second lock in "
     "another order",
     "a process that it started": "a process that writes more than its pipe holds waits for a "

@@ -275,27 +275,50 @@ class Sink:
             if reenters:
                 self.emit(False)
 
+    def read(self) -> None:
+        with self.lock:
+            Cursor(self)
+
+
+class Cursor:
+    """It writes to the log when it is deleted."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def __del__(self) -> None:
+        self.sink.emit(False)
+
 
 def wait_in_queue() -> None:
     queue.Queue[int]().get(timeout=ENDS_S)
 
 
-@pytest.mark.parametrize("what", [stalls.LOCK, stalls.OWN_LOCK, "an item of a queue"])
-def test_what_a_stuck_thread_waits_for_is_known_from_its_stack(what: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("other", stalls.LOCK),
+        ("reenters", stalls.OWN_LOCK),
+        ("deletes", stalls.OWN_LOCK),
+        ("queue", "an item of a queue"),
+    ],
+)
+def test_what_a_stuck_thread_waits_for_is_known_from_its_stack(name: str, what: str) -> None:
     sink = Sink()
     calls: dict[str, Callable[[], object]] = {
-        stalls.LOCK: lambda: sink.emit(False),
-        stalls.OWN_LOCK: lambda: sink.emit(True),
-        "an item of a queue": wait_in_queue,
+        "other": lambda: sink.emit(False),
+        "reenters": lambda: sink.emit(True),
+        "deletes": sink.read,
+        "queue": wait_in_queue,
     }
-    if what == stalls.LOCK:
+    if name == "other":
         sink.lock.acquire()
     with pool(2) as own:
         try:
-            own.submit(calls[what])
+            own.submit(calls[name])
             assert wait_until(lambda: _waits_for() == {what})
         finally:
-            if what != "an item of a queue":
+            if name != "queue":
                 assert wait_until(sink.lock.locked)
                 sink.lock.release()
 

@@ -272,8 +272,10 @@ class _Stack:
                 return what
         if inner or not _enters_with(line):
             return None
-        # A lock that is not re-entrant: __del__ or a signal ran the function within itself.
-        is_own = any(self.frames[number].f_code is line.f_code for number in users[:-1])
+        # A lock that is not re-entrant: a collection or a signal ran the function within another.
+        collects = {getattr(each, "__code__", None) for each in gc.callbacks} | {line.f_code}
+        outer = [self.frames[number].f_code for number in users[:-1]]
+        is_own = any(code in collects or code.co_name == "__del__" for code in outer)
         return OWN_LOCK if is_own else LOCK
 
     @property
