@@ -551,7 +551,8 @@ def _preloads(answer: Answer) -> Iterator[str]:
     if answer.preload_harms:
         how = "but do not preload it as it is"
     elif answer.preload == "freeze":
-        how += ", or call gc.freeze() in pre_fork of gunicorn.conf.py"
+        freeze = "call gc.freeze() in pre_fork of gunicorn.conf.py"
+        how += f"; the command only preloads: {freeze}" if answer.deployment else f", or {freeze}"
     elif not answer.preload and len(words) == 1:
         how = "it saves little"
     yield f"After load and collection {plain_mib:.0f} MiB, {' and '.join(words)}: {how}."
