@@ -15,7 +15,7 @@ from offload.causes.figures import Figures
 from offload.causes.pools import POOL_FULL, find_limiting_pool
 from offload.causes.rules import Cause, Rule
 from offload.engine import builder
-from offload.engine.application import LostThread
+from offload.engine.application import RunningThread
 from offload.engine.record import ProcessShare, Record
 from offload.errors import escaped
 from offload.registry import catalog
@@ -67,7 +67,7 @@ class SlowerProcess:
 class LostThreads:
     """The threads that forked processes lack: workers of the server, or children of a worker."""
 
-    threads: tuple[LostThread, ...]
+    threads: tuple[RunningThread, ...]
     are_children: bool = False
 
 
@@ -213,7 +213,7 @@ def find_many_threads(of: Figures) -> Cause | None:
 
 
 def _describe_many_threads(cause: Cause, _: int) -> str:
-    assert isinstance(cause.facts, LostThread)
+    assert isinstance(cause.facts, RunningThread)
     return (
         f"requests have started {cause.value or 0.0:,.0f} threads that still run in one process: "
         f"{_thread(cause.facts)}"
@@ -261,7 +261,7 @@ def _remedy_fork_with_threads(cause: Cause) -> str:
     )
 
 
-def _thread(thread: LostThread) -> str:
+def _thread(thread: RunningThread) -> str:
     if thread.is_pool:
         return f"{escaped(thread.name or 'a thread')} of a pool"
     place = "" if thread.file is None else f" ({thread.file}:{thread.line})"

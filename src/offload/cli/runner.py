@@ -202,9 +202,6 @@ def find_runs(names: Sequence[str]) -> list[Path]:
     return found
 
 
-MORE = "The figures of each measured row: offload report format=html, or format=json.\n"
-
-
 def print_runs(found: Sequence[Path], form: str) -> None:
     """Print the results of runs; raise UserError."""
     from offload.documents import comparisons, html_charts, results_files
@@ -234,7 +231,8 @@ def print_runs(found: Sequence[Path], form: str) -> None:
                 head += f"{render(answered[0])}\n\n"
             # An answer whose rows are set-ups has intervals of its own.
             shows_cases = answered is None or answered[0].shows_cases
-            tables = results_files.tables(records, answered is not None) if shows_cases else MORE
+            more = f"{results_files.MORE}\n"
+            tables = results_files.tables(records, answered is not None) if shows_cases else more
             texts.append(f"{head}{tables}")
     if form == "json":
         print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))

@@ -285,8 +285,8 @@ class Blas:
 
 
 @dataclass(frozen=True)
-class LostThread:
-    """A thread that ran in the parent when it forked, and that its children lack.
+class RunningThread:
+    """A thread of the application, or one of a pool.
 
     `function` is what it runs, in `file` at `line`, relative to the folder of the server. A thread
     of a pool (`is_pool`) has a `name`.
@@ -300,7 +300,7 @@ class LostThread:
 
 
 @dataclass(frozen=True)
-class AliveThreads(LostThread):
+class AliveThreads(RunningThread):
     """Threads of a process that run the same function, and that requests have started."""
 
     count: int = 0
@@ -313,11 +313,11 @@ class Threads:
     `pools` are those that were full, or had calls that waited. `of_request` are the threads of
     which each runs the calls of one request of Django, if calls wait for them. `handovers` are the
     calls that threads handed over to event loops, one at the end of each hop. `anyio` and `asyncio`
-    are the numbers of threads of `anyio.to_thread` and of `asyncio.to_thread`. `alive` are those of
-    the process with most of them. `lost` ran in the
-    parent of these processes when it forked. `beside` ran in these processes when they forked
-    children of their own, if one of these waits for a lock for ever. `forks` is how often they
-    forked beside other threads: twice the number of the half of the window with fewer.
+    are the numbers of threads of `anyio.to_thread` and of `asyncio.to_thread`. `alive` are those
+    that requests have started, in the process with most of them. `lost` ran in the parent of these
+    processes when it forked. `beside` ran in these processes when they forked children of their
+    own, if one of these waits for a lock for ever. `forks` is how often they forked beside other
+    threads: twice the number of the half of the window with fewer.
     """
 
     limiter: ThreadLimit = ThreadLimit()
@@ -328,8 +328,8 @@ class Threads:
     asyncio: int | None = None
     blas: Blas = Blas()
     alive: AliveThreads | None = None
-    lost: tuple[LostThread, ...] = ()
-    beside: tuple[LostThread, ...] = ()
+    lost: tuple[RunningThread, ...] = ()
+    beside: tuple[RunningThread, ...] = ()
     forks: int | None = None
 
 
@@ -375,10 +375,10 @@ class Application:
     `requests` is the number of requests whose times were measured, at most about 1,000 per second
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
     number of concurrent requests in one process, and `pauses` those of the process that has most of
-    them. `times` has each process that served the main
-    route. `layers` is how many layers of Starlette's BaseHTTPMiddleware a request passes through.
-    `debug_tools` are switched on, such as tracemalloc. `beside` are light routes that were measured
-    under the same load; the means are without them. None is unknown.
+    them. `times` has each process that served the main route. `layers` is how many layers of
+    Starlette's BaseHTTPMiddleware a request passes through. `debug_tools` are switched on, such as
+    tracemalloc. `beside` are light routes that were measured under the same load; the means are
+    without them. None is unknown.
     """
 
     kind: str | None = None

@@ -456,9 +456,9 @@ def run_py_spy(program: str, pid: int, into: Path) -> Samples | str:
     for stack in every:
         threads[stack.pid, stack.thread] += stack.count
     seen = max(threads.values())  # a thread that lives in the whole window is in every round
-    rounds = {}
+    rounds, failing = {}, _count_failing(threads)
     for kind, run in runs.items():
-        failed_rounds = _count_errors(_read(into / f"{kind}.log")) / _count_failing(threads)
+        failed_rounds = _count_errors(_read(into / f"{kind}.log")) / failing
         rounds[kind] = seen if run in were_late else round(RATE * SECONDS - failed_rounds)
     return Samples({kind: max(1, each) for kind, each in rounds.items()}, holding, running, every)
 

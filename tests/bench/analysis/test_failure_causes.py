@@ -21,6 +21,7 @@ from offload.causes.failures import (
     REQUESTS_FAIL,
     SLOTS_KEPT,
     STUCK_THREADS,
+    WAIT_REMEDIES,
     WORKER_ENDED,
     WORKER_FAILS,
     FailedRequests,
@@ -30,10 +31,10 @@ from offload.causes.processes import REQUEST_FORKS
 from offload.engine.application import (
     Application,
     Failing,
-    LostThread,
     Place,
     PoolUse,
     ProcessFailures,
+    RunningThread,
     Stall,
     StalledPool,
     Started,
@@ -41,6 +42,7 @@ from offload.engine.application import (
 )
 from offload.engine.record import MemoryLimit, Record, from_line, to_line
 from offload.errors import LOAD, STALLED, Problem
+from offload.serving.metrics import stalls
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "hypercorn", "app=shop:app", 25, "run_server", "2026-01-01")
@@ -113,6 +115,12 @@ def test_what_stuck_threads_wait_for_is_named_with_its_remedy(
     sentence = diagnosis.sentence(cause, 25)
     assert f"are in one call in price (shop.py:12) for 2 s or longer: {said}" in sentence
     assert remedy in sentence
+
+
+def test_each_remedy_is_for_something_that_a_server_reports() -> None:
+    reported = {what for _, _, what in stalls.WAITS_FOR} | {stalls.OWN_LOCK}
+    assert set(WAIT_REMEDIES) <= reported
+    assert (LOCK, OWN_LOCK) == (stalls.LOCK, stalls.OWN_LOCK)
 
 
 def test_orphaned_calls_are_stuck_if_requests_wait_for_their_pool_or_have_given_up() -> None:
@@ -408,7 +416,9 @@ def test_a_stall_is_read_back_from_a_file() -> None:
 def test_threads_that_a_fork_lost_explain_a_pool_that_stalls() -> None:
     stuck = stalled(**pool(stuck=4, stuck_s=5.0))
     assert kinds(stuck) == [STUCK_THREADS]
-    own = replace(stuck.application, threads=Threads(lost=(LostThread("refresh", "shop.py", 12),)))
+    own = replace(
+        stuck.application, threads=Threads(lost=(RunningThread("refresh", "shop.py", 12),))
+    )
     [cause] = diagnosis.diagnose([replace(stuck, application=own)])
     assert cause.kind == FORK_WITH_THREADS
     assert diagnosis.is_failure(cause)

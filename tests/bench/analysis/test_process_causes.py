@@ -21,9 +21,9 @@ from offload.engine import builder
 from offload.engine.application import (
     AliveThreads,
     Application,
-    LostThread,
     PoolUse,
     ProcessTimes,
+    RunningThread,
     ThreadLimit,
     Threads,
 )
@@ -166,10 +166,10 @@ def test_most_windows_must_show_it() -> None:
 
 def test_threads_that_workers_lack_are_named_with_their_function_and_line() -> None:
     lost = (
-        LostThread("refresh", "shop.py", 12),
-        LostThread("_worker", "/lib/thread.py", 69, "quotes_0", is_pool=True),
-        LostThread("Feed.run", "feed.py", 3),
-        LostThread("poll", "feed.py", 9),
+        RunningThread("refresh", "shop.py", 12),
+        RunningThread("_worker", "/lib/thread.py", 69, "quotes_0", is_pool=True),
+        RunningThread("Feed.run", "feed.py", 3),
+        RunningThread("poll", "feed.py", 9),
     )
     healthy = record((390, 7, 2.0), (380, 6, 1.9))
     own = replace(healthy, application=replace(healthy.application, threads=Threads(lost=lost)))
@@ -182,7 +182,7 @@ def test_threads_that_workers_lack_are_named_with_their_function_and_line() -> N
 
 
 def test_threads_beside_which_a_worker_forked_children_that_are_stuck_are_named() -> None:
-    threads = Threads(beside=(LostThread("refresh", "shop.py", 12),))
+    threads = Threads(beside=(RunningThread("refresh", "shop.py", 12),))
     healthy = record((390, 7, 2.0), (380, 6, 1.9))
     own = replace(healthy, application=replace(healthy.application, threads=threads))
     assert FORK_WITH_THREADS not in {c.kind for c in diagnosis.diagnose([own])}  # such as a helper

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections import Counter, deque
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -74,16 +74,17 @@ def beside_stuck_children() -> list[dict[str, Any]]:
 
 
 def count_alive() -> dict[str, Any] | None:
-    """Return the threads that run the same function of the user, if most new ones do so.
+    """Return the function of the user that most threads run; None if no thread runs one.
 
-    `count` is their number without the threads that ran at the first request; None: there is none.
+    `count` is their number, minus that of all threads at the first request.
     """
-    alive = [thread for thread in threading.enumerate() if _is_users(thread)]
-    functions = Counter(getattr(_function(each), "__code__", None) for each in alive)
-    for code, count in functions.most_common(1):
-        one = next(each for each in alive if getattr(_function(each), "__code__", None) is code)
-        return {**_describe(one), "count": max(0, count - _at_first_request)}
-    return None
+    alive: dict[Any, list[threading.Thread]] = {}
+    for thread in filter(_is_users, threading.enumerate()):
+        alive.setdefault(_function(thread).__code__, []).append(thread)
+    if not alive:
+        return None
+    most = max(alive.values(), key=len)
+    return {**_describe(most[0]), "count": max(0, len(most) - _at_first_request)}
 
 
 def note_first_request() -> None:

@@ -341,7 +341,7 @@ def between(start: float, end: float) -> dict[str, Any]:
     }
 
 
-def _find_pauses(rows: Sequence[Sequence[float]], seconds: float) -> dict[str, Any]:
+def _find_pauses(rows: Sequence[Sequence[float]], window_s: float) -> dict[str, Any]:
     """Return the share of a window in which no request ended, although several were inside.
 
     Most of them end together after such a pause: they all waited for the same. Slow requests that
@@ -361,7 +361,7 @@ def _find_pauses(rows: Sequence[Sequence[float]], seconds: float) -> dict[str, A
             pauses.append(pause)
             crowds.append(len(inside))
     return {
-        "share": round(math.fsum(pauses) / seconds, 4) if pauses else 0.0,
+        "share": round(math.fsum(pauses) / window_s, 4) if pauses else 0.0,
         "longest_s": round(max(pauses, default=0.0), 3),
         "inside": statistics.median_low(crowds) if crowds else 0,
     }

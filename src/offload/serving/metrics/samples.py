@@ -47,9 +47,10 @@ class Samples:
         Only these exist at once, each of 0.5 KiB: else the memory of a server would grow by each
         report of all rows, as if its application leaked.
         """
-        first = next(self._unpack(), None)
-        if self._has_removed and (first is None or first[0] > start):
-            return None
+        if self._has_removed:
+            first = next(self._unpack(), None)
+            if first is None or first[0] > start:
+                return None
         return [row for row in self._unpack() if start <= row[0] <= end]
 
     def _unpack(self) -> Iterator[tuple[float, ...]]:

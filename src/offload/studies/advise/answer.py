@@ -323,7 +323,7 @@ def _first(answer: Answer) -> Iterator[str]:
         yield "But first fix the cause (see Why), then repeat: fewer processes will do."
     elif not isinstance(subject, Application) and subject.blocks_a_coroutine:
         blocks_s = seconds(subject.probe.on_loop_s)
-        yield f"But first move to a thread what blocks its event loop for {blocks_s} a call."
+        yield f"But first move what blocks its event loop, for {blocks_s} a call, to a thread."
 
 
 def _reported_latencies(best: Evidence, question: Question) -> list[Latency]:
