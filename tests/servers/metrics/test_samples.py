@@ -15,7 +15,7 @@ from offload.serving.metrics import samples
 from offload.serving.metrics.samples import Samples
 
 READS_WHILE_THREADS_ADD = """
-import threading
+import threading, time
 from offload.serving.metrics.samples import Samples
 samples, is_stopped = Samples(2), threading.Event()
 def add():
@@ -26,11 +26,13 @@ def add():
             samples.add(number, number)
 threads = [threading.Thread(target=add) for _ in range(8)]
 for thread in threads: thread.start()
+rows, ends = [], time.monotonic() + 30
 try:
-    for _ in range(300): rows = samples.rows()
+    while len(rows) <= 1000 and time.monotonic() < ends:  # they run only once this one yields
+        for _ in range(300): rows = samples.rows()
 finally:
     is_stopped.set()
-print(len(rows) > 100 and all(first == second for first, second in rows))
+print(len(rows) > 1000 and all(first == second for first, second in rows))
 """
 
 
