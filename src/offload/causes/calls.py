@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from offload.causes import execution, pools, who
 from offload.causes.execution import BODY_PARTS, NEW_OBJECTS, THREAD_HOPS
+from offload.causes.failures import SLOTS_KEPT
 from offload.causes.figures import Figures, median
 from offload.causes.rules import Cause, Rule, may_explain
 from offload.engine import hot_lines
@@ -390,6 +391,7 @@ RULES = (
         _describe_new_connections,
         "use one session, client or pool of connections for all requests of a process: it keeps "
         "connections and uses them again",
+        is_symptom_of=frozenset({SLOTS_KEPT}),
     ),
     Rule(
         MANY_CALLS,

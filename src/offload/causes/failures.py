@@ -27,6 +27,7 @@ from offload.units import counted, percent, seconds
 TAKEN = 0.9  # share of the time in which all of a pool is taken
 TAKEN_LATE = 0.5  # the same, if it was taken up within the window
 WORK = 2 / 3  # parts of a pool that working requests hold, as a share of all of them
+LEFT = 0.5  # parts in use by no request inside, as a share of all of them
 HELD = 4.0  # time for which a part is held over the time of a request alone
 STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
 SEVERAL_STUCK = 0.25  # the same, of the own threads of an application, or if no request fails
@@ -45,6 +46,8 @@ ENOUGH = 10  # requests of a process, from which these shares are known
 
 # Titles of pools, as serving/metrics/pool_use.py reports them.
 DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
+QUEUES = ("queue.Queue", "asyncio.Queue", "tornado.queues.Queue")
+HTTPX = "pool of httpx"
 THREAD_POOL, PROCESS_POOLS = "multiprocessing.pool.ThreadPool", (PROCESSES, "multiprocessing.Pool")
 EXECUTORS = (DEFAULT, THREADS, THREAD_POOL, *PROCESS_POOLS)
 
@@ -197,21 +200,32 @@ def find_slots_kept(of: Figures) -> Cause | None:
 
     It may have become so within the window: then the mean number of those that work counts for the
     time in which all was taken. The load fails, or requests take much longer, although each waits
-    for at most one part: requests that need several at once fill a pool, too. Executors are
-    excluded: OWN_POOL_WAIT and STUCK_THREADS are found by their stacks.
+    for at most one part: requests that need several at once fill a pool, too. Or parts are in use
+    by no request inside. Executors are excluded: OWN_POOL_WAIT and STUCK_THREADS are found
+    by their stacks.
     """
     for record in reversed((*of.records, *of.failed)):
         for pool in record.application.threads.pools:
             waiting, inside = (pool.waiting or 0.0) - (pool.idle_waiting or 0.0), pool.inside or 0.0
             full = pool.full or 0.0
             works = WORK * (pool.limit or 0) * min(1.0, full / TAKEN) <= inside - waiting
-            if works or waiting < 1 or full < TAKEN_LATE or pool.kind in EXECUTORS:
+            if waiting < 1 or full < TAKEN_LATE or pool.kind in EXECUTORS:
                 continue
-            if load_fails(record) or (waiting <= inside and _is_held_long(pool, of)):
+            is_held = load_fails(record) or (waiting <= inside and _is_held_long(pool, of))
+            if (is_held and not works) or _is_left(pool):
                 line = _waiting_line(record, of)
                 least = TAKEN if full >= TAKEN else TAKEN_LATE
                 return Cause(SLOTS_KEPT, pool.full, least, limit=pool.limit, line=line, facts=pool)
     return None
+
+
+def _is_left(pool: PoolUse) -> bool:
+    """Whether parts of a pool are in use, but by no request inside.
+
+    A queue without items is a pool only if it had some before.
+    """
+    is_pool = pool.kind not in QUEUES or (pool.idle_queued or 0.0) >= 1
+    return is_pool and (pool.left or 0) >= max(1.0, LEFT * (pool.limit or 0))
 
 
 def _waiting_line(record: Record, of: Figures) -> HotLine | None:
@@ -495,11 +509,26 @@ def _describe_slots_kept(cause: Cause, _: int) -> str:
     name = f"{escaped(pool.name)} ({pool.kind})" if pool.name else pool.kind
     taken = f"all {cause.limit} of {name} are" if (cause.limit or 0) > 1 else f"{name} is"
     one = "one" if (cause.limit or 0) > 1 else "it"
+    if _is_left(pool):
+        where = "" if cause.line is None else f"; calls wait for {one}{_place(cause)}"
+        return (
+            f"{taken} taken for {percent(cause.value or 0.0)} of the time, {pool.left} of them by "
+            f"no request inside: requests do not give back what they took{where}"
+        )
     return (
         f"{taken} taken for {percent(cause.value or 0.0)} of the time, while most requests inside "
         f"wait for {one}{_place(cause)}: requests do not give back what they took, or "
         "hold one while they wait for another"
     )
+
+
+def _remedy_of_slots_kept(cause: Cause) -> str:
+    if isinstance(cause.facts, PoolUse) and cause.facts.kind == HTTPX:
+        return (
+            "read or close each response; and where calls are cancelled from outside, such as by "
+            "asyncio.timeout(), use the timeouts of httpx instead: its pool may lose a connection"
+        )
+    return "give it back on every path (with, or finally), and take no second one while holding one"
 
 
 def _describe_pool_timeouts(cause: Cause, _: int) -> str:
@@ -604,7 +633,7 @@ RULES = (
         SLOTS_KEPT,
         find_slots_kept,
         _describe_slots_kept,
-        "give it back on every path (with, or finally), and take no second one while holding one",
+        _remedy_of_slots_kept,
         is_per_process=True,
         is_symptom_of=frozenset({OWN_POOL_WAIT, STUCK_THREADS, FORK_WITH_THREADS}),
         is_failure=True,

@@ -18,6 +18,7 @@ from offload.causes.failures import (
     EXECUTORS,
     OWN_POOL_WAIT,
     PROCESS_POOLS,
+    QUEUES,
     SLOTS_KEPT,
     STUCK_THREADS,
     THREAD_POOL,
@@ -26,7 +27,7 @@ from offload.causes.failures import (
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine, Pauses, PoolUse
-from offload.engine.hot_lines import AWAITS, LOG_LOCK, PROPERTY_LOCK, RETRIES
+from offload.engine.hot_lines import AWAITS, FILE_LOCK, LOG_LOCK, PROPERTY_LOCK, RETRIES
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
@@ -52,13 +53,15 @@ NEAR = 0.85  # share of what CPU, users and workers allow: then nothing else lim
 ON_DEMAND = 1.5  # requests that are served at once for each known part of a queue
 PAUSED = 0.15  # share of the time in which all requests wait for the same: without it 18 % more
 LEAST_IDLE = 0.2  # share of the CPU: with less, a larger pool carries hardly more
+# A process in which one request computes at a time: cores that it uses, the share of time for which
+# its GIL is held, requests inside, and cores for which its threads wait.
+ONE_CORE, ONE_GIL, ONE_INSIDE, ONE_QUEUED = (0.8, 1.2), 0.5, 4.0, 0.75
 
 DEFAULT_EXECUTOR = "default_executor"
 BACKLOG_GROWS = "backlog_grows"
 PAUSES = "pauses"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 # As in metrics/pool_use.py.
-QUEUES = ("queue.Queue", "asyncio.Queue", "tornado.queues.Queue")
 TASKS = "asyncio.Task"
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
 THREAD_OF_REQUEST = "asgiref.sync.ThreadSensitiveContext"
@@ -72,6 +75,8 @@ REMEDIES: dict[str | None, str] = {  # by the name of a pool
 LOCK_REMEDIES: dict[str | None, str] = {  # by what the hot line waits for
     LOG_LOCK: "a handler holds it while it writes or sends: let it only put records into a queue, "
     "by QueueHandler and QueueListener of logging.handlers",
+    FILE_LOCK: "it sleeps between two tries (poll_interval): take a lock of threads before it, "
+    "hold it for less of a request, or keep such data in a database",
     PROPERTY_LOCK: "up to Python 3.11, all objects of the class share it while one computes its "
     "value: use Python 3.12, the cached_property of Django or Werkzeug, or an attribute",
 }
@@ -96,6 +101,13 @@ class Backlog:
 
 
 @dataclass(frozen=True)
+class OneAtATime:
+    """Requests compute one after another on one of `cores`, which the GIL does not explain."""
+
+    cores: int
+
+
+@dataclass(frozen=True)
 class AlsoFull:
     """The resource that requests wait for is unknown; `pool` is full, too."""
 
@@ -104,7 +116,7 @@ class AlsoFull:
 
 def is_unknown(waits: Cause) -> bool:
     """Whether a wait for something else is for a resource that is unknown."""
-    return waits.facts is None or isinstance(waits.facts, AlsoFull)
+    return waits.facts is None or isinstance(waits.facts, AlsoFull | OneAtATime)
 
 
 def find_default_executor(of: Figures) -> Cause | None:
@@ -136,7 +148,8 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
     """Requests wait for a pool that is known, for the consumers of a queue, or for something else.
 
     In the latter cases requests take longer than a single one, while the process and its GIL are
-    idle. Calls of a request may also wait for each other, whatever other requests do.
+    idle, or one request computes at a time. Who tries to take a lock again and again also computes.
+    Calls of a request may also wait for each other, whatever other requests do.
     """
     if (thread := _find_thread_of_request(of)) is not None:
         return _cause(WAITS_ELSEWHERE, thread)
@@ -145,7 +158,9 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
         if pool.kind == DEFAULT:
             return None
         return replace(_cause(WAITS_ELSEWHERE, pool), limit=_count_parts(pool, of))
-    if not _waits_while_idle(of) or _find_backlog_of_calls(of) or find_pauses(of):
+    one = _find_one_at_a_time(of)
+    is_wait = _waits_while_idle(of) or _polls(of) or one is not None
+    if not is_wait or _find_backlog_of_calls(of) or find_pauses(of):
         return None
     if (backlog := _find_backlog(of)) is not None:
         waiting, least = backlog.queue.queued, _least_queued(backlog.queue)
@@ -153,7 +168,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
     # Little's law: the number of requests that are served at once, from the time of a single one
     at_once = max(1, round((of.rate or 0.0) * (of.alone_s or 0.0)))
     full = _find_full(of, EXECUTORS)
-    also = None if full is None else AlsoFull(full)
+    also = one if full is None else AlsoFull(full)
     return Cause(
         WAITS_ELSEWHERE,
         of.signs.stretch,
@@ -194,6 +209,30 @@ def _waits_while_idle(of: Figures) -> bool:
     if of.ceiling is not None and of.ceiling.reached_high >= NEAR:
         return False  # requests take as long on average as those of a single user
     return execution.is_idle(of) and wait_share >= WAITS and stretch >= STRETCHED
+
+
+def _polls(of: Figures) -> bool:
+    """Whether most threads of requests try to take the lock of a file again and again."""
+    line, stretch = of.waiting_line, of.signs.stretch or 0.0
+    is_lock = line is not None and line.waits_for == FILE_LOCK and line.share >= HELD
+    return is_lock and stretch >= STRETCHED and not execution.is_gil_full(of.signs.gil_utilisation)
+
+
+def _find_one_at_a_time(of: Figures) -> OneAtATime | None:
+    """Return that many requests inside compute one at a time, while a core and the GIL are free.
+
+    Their threads wait for none of these two, so that a lock is left: one that computes meanwhile
+    has released the GIL, as functions of C libraries do.
+    """
+    line, held, used = of.waiting_line, of.signs.gil_utilisation, of.cores_each
+    if line is None or line.share < HELD or held is None or used is None or of.busy_each is None:
+        return None
+    low, high = ONE_CORE
+    computes = low <= used <= high and of.busy_each - used <= ONE_QUEUED and held <= ONE_GIL
+    inside = (of.signs.concurrency or 0.0) / of.processes
+    waits = inside >= ONE_INSIDE and (of.signs.stretch or 0.0) >= STRETCHED
+    is_free = (of.cores or 0) > of.processes and _idle_cpu(of.records[-1]) >= LEAST_IDLE
+    return OneAtATime(of.cores or 0) if computes and waits and is_free else None
 
 
 def _find_backlog(of: Figures) -> Backlog | None:
@@ -395,6 +434,11 @@ def _describe_unknown(cause: Cause, users: int) -> str:
     )
     if cause.line is not None and cause.line.waits_for is not None:
         return f"requests wait for {cause.line.waits_for}: {longer}"
+    if isinstance(one := cause.facts, OneAtATime):
+        return (
+            f"requests compute one at a time, on one of {one.cores} cores, although the GIL is "
+            f"free for more than half of the time: they wait for a lock: {longer}"
+        )
     few = cause.limit == 1
     what = "a lock, or a pool of 1" if few else f"a pool of about {cause.limit} connections"
     return (
@@ -499,6 +543,11 @@ def _also_full(cause: Cause) -> str:
 def _remedy_of_unknown(cause: Cause) -> str:
     if isinstance(cause.facts, SharedByProcesses):
         return "let it serve more at once, or use it for less of a request"
+    if isinstance(cause.facts, OneAtATime):
+        return (
+            "an object of a C library, such as a parser or a connection, has a lock of its own: "
+            "use one for each thread; hold your own locks for less of a request"
+        )
     if cause.line is not None and cause.line.waits_for in LOCK_REMEDIES:
         return LOCK_REMEDIES[cause.line.waits_for]
     which = "it" if cause.line is None else "what that line waits for"

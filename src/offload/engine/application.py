@@ -55,7 +55,8 @@ class PoolUse:
     end of the window than at its start. `dns` is the share of its busy threads that resolved host
     names; `shares_dns`: the event loop resolves host names in it, too. `queued` is the mean number
     of items of a queue. `idle_full`, `idle_waiting` and `idle_queued` are the same means while no
-    request was inside: the use by background tasks, and the consumers of a queue that wait. The
+    request was inside: the use by background tasks, and the consumers of a queue that wait. `left`
+    are its parts in use after the window, by no request inside; None if one may use them. The
     values are those of the process with the highest `full`, or else `queued`. If only calls waited
     for the consumers of a queue, `full` is 0, and `limit` is None. Of the kind asyncio.Task,
     `queued` are unfinished tasks; it is listed only if they grow.
@@ -74,6 +75,7 @@ class PoolUse:
     idle_waiting: float | None = None
     queued: float | None = None
     idle_queued: float | None = None
+    left: int | None = None
 
 
 @dataclass(frozen=True)

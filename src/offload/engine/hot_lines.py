@@ -185,10 +185,15 @@ CREATORS = (  # functions of libraries that create what is slow to create and ca
     ("/asyncio/runners.py", "close", "an event loop"),
 )
 LOG_LOCK, PROPERTY_LOCK = "the lock of a logging handler", "the lock of a cached_property"
+FILE_LOCK = "the lock of a file, which they try to take again and again"
 WAITS_IN = (  # the innermost functions of libraries that wait for a lock
     ("/logging/__init__.py", "acquire", LOG_LOCK),
     ("/logging/__init__.py", "handle", LOG_LOCK),  # from Python 3.13 on
     ("/functools.py", "__get__", PROPERTY_LOCK),
+    ("/filelock/_api.py", "", FILE_LOCK),
+    ("/filelock/_unix.py", "", FILE_LOCK),
+    ("/portalocker/utils.py", "", FILE_LOCK),
+    ("/fasteners/_utils.py", "", FILE_LOCK),
 )
 OWN_THREAD = "thread"  # that the application started
 OWN_WORK = (OWN_THREAD, THREAD_POOL, ASYNCIO_TASK)  # what may go on without requests

@@ -357,6 +357,24 @@ def test_slots_that_no_request_holds_although_all_wait_for_one_are_kept() -> Non
     assert SLOTS_KEPT not in kinds(several)  # each request takes several at once
 
 
+def test_parts_that_are_in_use_by_no_request_inside_are_kept() -> None:
+    httpx = {"kind": "pool of httpx", "name": "shop.client", "limit": 10, "inside": 60.0}
+    fast = {"completed": 3600, "elapsed_s": 10.0, "rate": 360.0, "alone_s": 0.03}
+    works = changed(replace(waiting_for(50.0, left=10, **httpx), problem=None), **fast)
+    [cause, *_] = diagnosis.diagnose([works])
+    assert (cause.kind, cause.limit) == (SLOTS_KEPT, 10)
+    said = diagnosis.sentence(cause, 64)
+    assert "shop.client (pool of httpx) are taken for 100 % of the time, 10 of them by no" in said
+    assert "use the timeouts of httpx instead" in said
+    for other in ({"left": 4}, {"left": None}, {"left": 10, "kind": "ThreadPoolExecutor"}):
+        some = replace(waiting_for(50.0, **httpx | other), problem=None)
+        assert SLOTS_KEPT not in kinds(changed(some, **fast))
+    for idle, is_pool in ((9.0, True), (0.0, False)):  # a queue of calls is empty without requests
+        queue = httpx | {"kind": "queue.Queue", "left": 10, "idle_queued": idle}
+        some = changed(replace(waiting_for(50.0, **queue), problem=None), **fast)
+        assert (SLOTS_KEPT in kinds(some)) == is_pool
+
+
 def test_threads_that_wait_for_slots_that_are_kept_are_not_stuck_by_themselves() -> None:
     taken = PoolUse("queue.Queue", "shop.POOL", 24, 1.0, 60.0, 63.0)
     stuck = replace(POOL, threads=64, stuck=64, stuck_s=3.0, queued=0)

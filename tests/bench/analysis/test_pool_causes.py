@@ -27,7 +27,7 @@ from offload.engine.application import (
     Threads,
     Who,
 )
-from offload.engine.hot_lines import LOG_LOCK, PROPERTY_LOCK
+from offload.engine.hot_lines import FILE_LOCK, LOG_LOCK, PROPERTY_LOCK
 from offload.engine.record import Record, Tasks, from_line, to_line
 from tests.records import changed, record_of
 
@@ -287,6 +287,45 @@ def test_a_lock_of_the_standard_library_is_named_with_its_remedy(lock: str, reme
     said = diagnosis.sentence(cause, 25)
     assert said.startswith(f"Requests wait for {lock}: with 25 users a")
     assert remedy in said
+
+
+def test_the_lock_of_a_file_that_is_polled_is_named_although_the_tries_compute() -> None:
+    line = HotLine("save", "shop.py", 12, 0.98, "waits", "route", waits_for=FILE_LOCK)
+    busy = {"cores_used": 1.01, "queued_s": 12.0, "gil_utilisation": 0.65}
+    polls = replace(record(**busy), who=Who((line,)))
+    [cause] = diagnosis.diagnose([polls])
+    said = diagnosis.sentence(cause, 25)
+    assert said.startswith(f"Requests wait for {FILE_LOCK}: with 25 users a request")
+    assert "a lock of threads before it" in said
+    others = (replace(line, share=0.8), replace(line, waits_for=LOG_LOCK))
+    for other in others:
+        found = diagnosis.diagnose([replace(polls, who=Who((other,)))])
+        assert WAITS_ELSEWHERE not in [each.kind for each in found]
+
+
+def test_threads_that_compute_one_at_a_time_beside_a_free_core_and_gil_wait_for_a_lock() -> None:
+    line = HotLine("parse", "shop.py", 12, 0.98, "waits", "route")
+    alone = {"cores_used": 1.04, "gil_utilisation": 0.35, "alone_s": 0.02, "queued_s": 1.0}
+
+    def found(line: HotLine = line, cores: int = 2, **values: Any) -> list[Cause]:
+        one = replace(record(**alone | values), who=Who((line,)))
+        return diagnosis.diagnose([replace(one, environment={"cores": cores})])
+
+    [cause] = found()
+    assert cause.kind == WAITS_ELSEWHERE
+    said = diagnosis.sentence(cause, 25)
+    assert "requests compute one at a time, on one of 2 cores" in said[0].lower() + said[1:]
+    assert "parse (shop.py:12)" in said and "use one for each thread" in said
+    for other in (
+        found(gil_utilisation=0.55),  # the GIL may be why
+        found(cores_used=1.3),
+        found(queued_s=10.0),  # threads wait for a CPU
+        found(alone_s=0.3),
+        found(cores=1),
+        found(line=replace(line, share=0.8)),
+        found(line=replace(line, doing="holds the GIL")),
+    ):
+        assert WAITS_ELSEWHERE not in [each.kind for each in other]
 
 
 def test_the_smallest_of_several_full_pools_is_the_limit() -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -264,6 +265,48 @@ def test_the_connections_to_one_host_are_a_pool_of_aiohttp(module: ModuleType) -
 
     [pool] = asyncio.run(main())
     assert (pool["name"], pool["limit"], pool["waiting"]) == ("shop.session._connector", 2, 3)
+
+
+def test_a_connection_of_httpx_that_is_kept_for_the_next_request_is_not_in_use(
+    module: ModuleType,
+) -> None:
+    httpx = pytest.importorskip("httpx", reason=lacks("httpx"))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), KeepAlive)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/"
+    try:
+        with httpx.Client(limits=httpx.Limits(max_connections=1)) as client:
+            module.client = client  # type: ignore[attr-defined]
+            client.get(url).raise_for_status()
+            assert sample(inside=0) == []  # its connection is idle
+            with client.stream("GET", url):
+                [found] = sample()
+                assert (found["kind"], found["limit"], found["left"]) == ("pool of httpx", 1, 0)
+                known = client._transport._pool._requests
+                client._transport._pool._requests = []  # as after a cancelled call
+                [found] = sample()
+                assert found["left"] == 1
+                client._transport._pool._requests = known
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class KeepAlive(BaseHTTPRequestHandler):
+    """Answers and keeps the connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 @pytest.mark.usefixtures("module")

@@ -27,6 +27,7 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
 
+from offload.serving.metrics import request_clock
 from offload.serving.metrics.samples import Samples
 from offload.serving.metrics.user_code import is_users_module, other_frames
 
@@ -52,6 +53,7 @@ RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
 THREAD_OF_REQUEST = "asgiref.sync.ThreadSensitiveContext"
 TORNADO = ("tornado.simple_httpclient", "SimpleAsyncHTTPClient")
+HTTPX = "pool of httpx"
 CLIENT = "tornado.httpclient.AsyncHTTPClient"
 DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
 
@@ -225,7 +227,18 @@ def _read_sqlalchemy(pool: Any) -> Use:
 
 def _read_httpcore(pool: Any) -> Use:
     waiting = sum(1 for each in list(pool._requests) if each.connection is None)
-    return pool._max_connections, len(pool._connections), waiting
+    return pool._max_connections, len(_used_connections(pool)), waiting
+
+
+def _used_connections(pool: Any) -> list[Any]:
+    return [each for each in list(pool._connections) if not (each.is_idle() or each.is_closed())]
+
+
+def _count_lost(pool: Any) -> int:
+    """Return the connections of httpcore that are in use, but by no request that it knows."""
+    used = _used_connections(pool)  # first: a request ends after its connection is idle
+    known = {id(each.connection) for each in list(pool._requests)}
+    return sum(id(each) not in known and not each.is_idle() for each in used)
 
 
 def _read_psycopg(pool: Any) -> Use:
@@ -273,8 +286,8 @@ READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Use]]] = {
     ("anyio", "Lock"): ("anyio.Lock", _read_anyio_lock),
     ("anyio", "Semaphore"): ("anyio.Semaphore", _read_anyio_semaphore),
     ("sqlalchemy.pool.impl", "QueuePool"): ("pool of SQLAlchemy", _read_sqlalchemy),
-    ("httpcore", "ConnectionPool"): ("pool of httpx", _read_httpcore),
-    ("httpcore", "AsyncConnectionPool"): ("pool of httpx", _read_httpcore),
+    ("httpcore", "ConnectionPool"): (HTTPX, _read_httpcore),
+    ("httpcore", "AsyncConnectionPool"): (HTTPX, _read_httpcore),
     ("psycopg_pool.base", "BasePool"): ("pool of psycopg", _read_psycopg),
     ("asyncpg.pool", "Pool"): ("pool of asyncpg", _read_asyncpg),
     ("aiohttp.connector", "BaseConnector"): ("connector of aiohttp", _read_aiohttp),
@@ -523,6 +536,7 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
     in the last third of the window than in the first, or were in the queue. `dns` is the share of
     its threads that resolved host names, `queued` the mean number of items of a queue. `idle_full`,
     `idle_waiting` and `idle_queued` are those of the last time in which no request was inside.
+    `left` are its parts in use now; None if a request is inside that may use them.
     """
     passed, full = _passed.between(start, end), _full.between(start, end)
     if not passed or full is None:
@@ -546,6 +560,7 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
                 "dns": _mean(shares, len(shares)),
                 "queued": _mean(queued, len(passed)),
                 **_pools[number].idle,
+                "left": _count_left(_pools[number]),
             }
         )
     found = [each for each in found if each["kind"] != TASKS or each["grows"]]
@@ -565,6 +580,15 @@ def _waits(queue: Pool) -> bool:
     """
     idle = queue.idle["idle_queued"]
     return queue.title == TASKS or (idle is not None and idle < 1)
+
+
+def _count_left(pool: Pool) -> int | None:
+    """Return the parts of a pool that are in use although no request is inside, or uses them."""
+    if pool.title == HTTPX:
+        with suppress(Exception):  # another version of the library; or it no longer exists
+            return _count_lost(pool.thing())
+    use = None if request_clock.count_inside() else pool.use()
+    return None if use is None or math.isinf(use[1]) else int(use[1])
 
 
 def _describe(pool: Pool) -> dict[str, Any]:
