@@ -339,7 +339,10 @@ def _describe_new_objects(cause: Cause, _: int) -> str:
     is_loop = cause.line is not None and cause.line.doing == hot_lines.BLOCKS
     does = "blocks the event loop" if is_loop else "holds the GIL"
     share = f"{percent(cause.value or 0.0)} of the time"
-    return f"requests create {what} again and again{line}, which {does} for {share}"
+    creates = f"create {what}"
+    if cause.line is not None and cause.line.creates == hot_lines.MODULE:
+        creates = "search for a module that they import"
+    return f"requests {creates} again and again{line}, which {does} for {share}"
 
 
 def _remedy_of_new_objects(cause: Cause) -> str:
@@ -347,6 +350,11 @@ def _remedy_of_new_objects(cause: Cause) -> str:
         return (
             "create one engine of SQLAlchemy for all requests: it caches them; and pass values as "
             "parameters, as a text that changes is compiled each time"
+        )
+    if cause.line is not None and cause.line.creates == hot_lines.MODULE:
+        return (
+            "an import that succeeds is kept, so this one fails each time: install what it needs, "
+            "or remember that it is missing"
         )
     return "create it once, such as when the application is loaded, and keep it for all requests"
 

@@ -70,6 +70,33 @@ WAIT_REMEDIES: dict[str | None, str] = {
     "a connection of Redis' pool": GIVE_BACK,
 }
 
+ERROR_REMEDIES = (  # by a part of the message of an exception of Python or a library
+    (
+        "different event loop",
+        "an object of asyncio, such as a lock or a client, is used by several event loops: create "
+        "one for each loop",
+    ),
+    (
+        "event loop is closed",
+        "an object of asyncio, such as a client, outlives its event loop: create one for each loop",
+    ),
+    (
+        "database is locked",
+        "SQLite has one writer at a time: begin a transaction that will write by BEGIN IMMEDIATE, "
+        "end it soon, and set timeout=",
+    ),
+    (
+        "too many open files",
+        "close what requests open, or keep one of it for all; the limit is that of ulimit -n",
+    ),
+    ("can't start new thread", "let threads end, or use a pool of threads instead"),
+    ("changed size during iteration", "iterate over a copy, or hold a lock"),
+    ("only be used in that same thread", "use one connection for each thread"),
+    ("another operation is in progress", "use one connection for each task, such as from a pool"),
+    ("process pool is not usable", "create a new pool after this error, and find what ended it"),
+    ("process in the process pool was terminated", "find what ended it, and create a new pool"),
+)
+
 IMPORT_STARTS = "import_starts"
 OWN_POOL_WAIT = "own_pool_wait"
 OWN_SERVER_CALL = "own_server_call"
@@ -555,6 +582,27 @@ def _describe_worker_fails(cause: Cause, _: int) -> str:
     )
 
 
+def remedy_of_error(error: str | None) -> str | None:
+    """Return what to do about a known exception that made a request fail; None for others."""
+    text = (error or "").lower()
+    return next((remedy for part, remedy in ERROR_REMEDIES if part in text), None)
+
+
+def _remedy_of_worker_fails(cause: Cause) -> str:
+    error = cause.facts.error if isinstance(cause.facts, FailingSince) else None
+    return remedy_of_error(error) or (
+        "look at what this process keeps between requests, such as a broken connection, and "
+        "replace that after an error"
+    )
+
+
+def _remedy_of_requests_fail(cause: Cause) -> str:
+    error = cause.facts.error if isinstance(cause.facts, FailedRequests) else None
+    return remedy_of_error(error) or (
+        "a single one works: look at what they share, such as a dictionary or a connection"
+    )
+
+
 def _describe_moment(since: FailingSince) -> str:
     error = "" if since.error is None else f": {escaped(since.error)}"
     if since.since_s is None:
@@ -652,8 +700,7 @@ RULES = (
         WORKER_FAILS,
         find_worker_fails,
         _describe_worker_fails,
-        "look at what this process keeps between requests, such as a broken connection, and "
-        "replace that after an error",
+        _remedy_of_worker_fails,
         is_symptom_of=FAILURES,
         is_failure=True,
     ),
@@ -696,7 +743,7 @@ RULES = (
         REQUESTS_FAIL,
         find_requests_fail,
         _describe_requests_fail,
-        "a single one works: look at what they share, such as a dictionary or a connection",
+        _remedy_of_requests_fail,
         is_symptom_of=FAILURES | {WORKER_FAILS},
     ),
 )

@@ -140,6 +140,7 @@ THREAD_POOL, ASYNCIO_TASK = "thread pool", "asyncio task"
 BACK_OFF = re.compile(r"retr(?:y|ies)|tenacity|back_?off")  # files that sleep before a retry
 OTHER_BACK_OFF = (("/botocore/endpoint.py", "_needs_retry"),)
 ENGINE, STATEMENT = "an SQLAlchemy engine", "a compiled SQL statement"
+MODULE = "an imported module"
 CREATORS = (  # functions of libraries that create what is slow to create and can be kept
     ("/sqlalchemy/engine/create.py", "create_engine", ENGINE),
     ("/sqlalchemy/engine/create.py", "first_connect", ENGINE),
@@ -177,7 +178,7 @@ CREATORS = (  # functions of libraries that create what is slow to create and ca
     ("/dataclasses.py", "_process_class", "a dataclass"),
     ("/logging/config.py", "dictConfig", "a configuration of logging"),
     ("/logging/config.py", "fileConfig", "a configuration of logging"),
-    ("<frozen importlib._bootstrap>", "_find_and_load", "an imported module"),
+    ("<frozen importlib._bootstrap>", "_find_and_load", MODULE),
     ("/concurrent/futures/thread.py", "_adjust_thread_count", "threads of a pool"),
     ("/threading.py", "start", "a thread"),
     ("/asyncio/events.py", "new_event_loop", "an event loop"),

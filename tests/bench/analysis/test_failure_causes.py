@@ -259,6 +259,18 @@ def test_some_requests_fail_since_a_moment(values: dict[str, Any], kind: str) ->
     assert kinds(fails_since(replace(SINCE, **values))) == [kind]
 
 
+def test_a_known_error_has_a_remedy_of_its_own() -> None:
+    since = fails_since(replace(SINCE, failed=60))
+    failing = replace(
+        since.application.failing, error="RuntimeError: <Lock> is bound to a different event loop"
+    )
+    [cause] = diagnosis.diagnose(
+        [replace(since, application=replace(since.application, failing=failing))]
+    )
+    assert cause.kind == WORKER_FAILS
+    assert diagnosis.remedy(cause).endswith("create one for each loop")
+
+
 def test_requests_that_fail_in_a_window_after_one_without_failures_fail_since_a_moment() -> None:
     later = ProcessFailures(1, 100, 10)
     [since] = diagnosis.diagnose([fails_since(later, worked_before=True)])
@@ -480,7 +492,7 @@ def test_a_response_of_500_under_load_is_named_with_the_last_error() -> None:
         own = Application("wsgi", failing=Failing(error=error))
         return changed(RECORD, application=own, completed=288, failed={"5xx": failed, "4xx": 0})
 
-    error = "RuntimeError: dictionary changed size during iteration (shop.py:38)"
+    error = "KeyError: 'price' (shop.py:38)"
     [cause] = diagnosis.diagnose([record(2, error), record(0)])
     assert (cause.kind, cause.facts) == (REQUESTS_FAIL, FailedRequests(2, 578, error))
     assert diagnosis.sentence(cause, 25) == (
@@ -488,6 +500,8 @@ def test_a_response_of_500_under_load_is_named_with_the_last_error() -> None:
         "share, such as a dictionary or a connection."
     )
     assert REQUESTS_FAIL not in kinds(record(0, error))
+    [cause] = diagnosis.diagnose([record(2, "OperationalError: database is locked (shop.py:38)")])
+    assert "BEGIN IMMEDIATE" in diagnosis.remedy(cause)
 
 
 @pytest.mark.parametrize(("refused", "is_named"), [(11, True), (10, False)])
