@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -169,6 +172,33 @@ def test_an_exception_that_a_framework_logs_is_kept_whatever_handles_the_log(
     finally:
         logging.setLogRecordFactory(create)
     assert request_clock.between(0, 0)["error"].startswith("LookupError: no such court (")
+
+
+def test_a_task_that_a_collection_ended_is_kept_as_asyncio_logs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("_error", "_logged"):
+        monkeypatch.setattr(request_clock, name, None)
+    create = logging.getLogRecordFactory()
+
+    async def watch(done: weakref.ref[asyncio.Future[None]]) -> None:
+        await done()  # type: ignore[misc]
+
+    async def main() -> None:
+        done = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(watch(weakref.ref(done)))
+        await asyncio.sleep(0)
+        del done, task  # they refer to each other only
+        gc.collect()
+
+    request_clock.watch_log()
+    try:
+        asyncio.run(main())
+    finally:
+        logging.setLogRecordFactory(create)
+    error = request_clock.between(0, 0)["error"]
+    assert error.startswith("Task was destroyed but it is pending (")
+    assert "test_clocked_wsgi.py:" in error
 
 
 def test_an_exception_that_ended_a_thread_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

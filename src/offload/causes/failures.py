@@ -89,6 +89,10 @@ ERROR_REMEDIES = (  # by a part of the message of an exception of Python or a li
         "too many open files",
         "close what requests open, or keep one of it for all; the limit is that of ulimit -n",
     ),
+    (
+        "task was destroyed but it is pending",
+        "nothing refers to that task, so that a collection ends it: keep it in a set until it ends",
+    ),
     ("can't start new thread", "let threads end, or use a pool of threads instead"),
     ("changed size during iteration", "iterate over a copy, or hold a lock"),
     ("only be used in that same thread", "use one connection for each thread"),
@@ -620,7 +624,7 @@ def _describe_worker_ended(cause: Cause, _: int) -> str:
 def _describe_no_progress(cause: Cause, _: int) -> str:
     count = int(cause.value or 0)
     are = "one thread or asyncio task was" if count == 1 else f"{count} threads or tasks were"
-    return f"requests had no success while {are}{_place(cause)}"
+    return f"requests failed or did not end while {are}{_place(cause)}"
 
 
 def _describe_requests_fail(cause: Cause, _: int) -> str:

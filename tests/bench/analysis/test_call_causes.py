@@ -343,7 +343,7 @@ def test_what_requests_create_again_is_named_with_its_line() -> None:
     assert "create one engine of SQLAlchemy for all requests" in diagnosis.sentence(cause, 64)
     [cause] = created(replace(CREATES, creates=hot_lines.MODULE))
     said = diagnosis.sentence(cause, 64)
-    assert said.startswith("Requests search for a module that they import again and again, in quote")
+    assert said.startswith("Requests search for a module that they import again and again, in")
     assert "this one fails each time" in said
     sampled = replace(record(**busy), who=Who(created=CREATES))
     assert NEW_OBJECTS in [each.kind for each in diagnosis.diagnose([sampled, record(**busy)])]

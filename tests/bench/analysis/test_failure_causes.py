@@ -329,7 +329,7 @@ def test_connections_of_the_server_to_itself_are_calls_of_itself() -> None:
 def test_without_a_known_cause_the_line_of_most_threads_is_named() -> None:
     [cause] = diagnosis.diagnose([stalled()])
     assert diagnosis.clause(cause, 25) == (
-        "requests had no success while 4 threads or tasks were in price (shop.py:12)"
+        "requests failed or did not end while 4 threads or tasks were in price (shop.py:12)"
     )
     assert kinds(stalled(places=())) == []
     assert kinds(stalled(kind=LOAD)) == []  # the tool failed, not the application

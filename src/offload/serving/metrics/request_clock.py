@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import statistics
 import sys
 import threading
@@ -33,6 +34,8 @@ MOST = 100  # clocked requests in a period, on average
 MOST_CAUSES = 8  # of an error, whose traces are searched
 MOST_ROUTES = 64  # further ones are counted together
 OTHER = "(other routes)"
+LOST_TASK = "Task was destroyed but it is pending"  # asyncio logs it, with where the task was
+TASK_PLACE = re.compile(r"coro=<.*? at ([^>]+:\d+)>")
 STEPS = (  # what is stored of a request, from the seventh column on; means are reported
     *("parts", "blocks", "blocked_s", "body_blocks", "body_blocked_s", "after_s"),
 )
@@ -300,6 +303,9 @@ class _NotingFactory:
             found = record.exc_info or sys.exc_info()  # it may be logged while it is handled
             if isinstance(found, tuple) and found[1] is not None:
                 _logged = monotonic(), describe(found[1])
+            elif record.name == "asyncio" and LOST_TASK in str(record.msg):
+                place = TASK_PLACE.search(str(record.msg))
+                _logged = monotonic(), LOST_TASK + (f" ({place[1]})" if place else "")
         return record
 
 
