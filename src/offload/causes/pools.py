@@ -28,6 +28,7 @@ from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine, Pauses, PoolUse
 from offload.engine.hot_lines import AWAITS, FILE_LOCK, LOG_LOCK, PROPERTY_LOCK, RETRIES
+from offload.engine.hot_lines import WAITS as WAITING_THREADS
 from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
@@ -66,7 +67,9 @@ TASKS = "asyncio.Task"
 SYNC_TO_ASYNC = "asgiref.sync.SyncToAsync.single_thread_executor"
 THREAD_OF_REQUEST = "asgiref.sync.ThreadSensitiveContext"
 CLIENT_OF_TORNADO = "tornado.httpclient.AsyncHTTPClient"
-REMEDIES: dict[str | None, str] = {  # by the name of a pool
+AIOSQLITE = "aiosqlite.Connection"
+REMEDIES: dict[str | None, str] = {  # by the name of a pool, or its kind
+    AIOSQLITE: "all calls of a connection run in its one thread: use several connections",
     SYNC_TO_ASYNC: "await, or use sync_to_async(..., thread_sensitive=False), which runs calls in "
     "several threads, if they may run at once",
     CLIENT_OF_TORNADO: "raise its number before the first client exists: "
@@ -80,7 +83,7 @@ LOCK_REMEDIES: dict[str | None, str] = {  # by what the hot line waits for
     PROPERTY_LOCK: "up to Python 3.11, all objects of the class share it while one computes its "
     "value: use Python 3.12, the cached_property of Django or Werkzeug, or an attribute",
 }
-UNITS = {DEFAULT: "thread", THREADS: "thread", THREAD_POOL: "thread"}
+UNITS = dict.fromkeys((DEFAULT, THREADS, THREAD_POOL, AIOSQLITE), "thread")
 UNITS |= dict.fromkeys(PROCESS_POOLS, "process")
 
 
@@ -221,11 +224,13 @@ def _polls(of: Figures) -> bool:
 def _find_one_at_a_time(of: Figures) -> OneAtATime | None:
     """Return that many requests inside compute one at a time, while a core and the GIL are free.
 
-    Their threads wait for none of these two, so that a lock is left: one that computes meanwhile
-    has released the GIL, as functions of C libraries do.
+    They wait for none of these two, so that a lock is left, or an only thread: what computes
+    meanwhile has released the GIL, as functions of C libraries do.
     """
     line, held, used = of.waiting_line, of.signs.gil_utilisation, of.cores_each
-    if line is None or line.share < HELD or held is None or used is None or of.busy_each is None:
+    if line is None or held is None or used is None or of.busy_each is None:
+        return None
+    if _waiting_share(of) < HELD or execution.find_loop_blocked(of) is not None:
         return None
     low, high = ONE_CORE
     computes = low <= used <= high and of.busy_each - used <= ONE_QUEUED and held <= ONE_GIL
@@ -233,6 +238,13 @@ def _find_one_at_a_time(of: Figures) -> OneAtATime | None:
     waits = inside >= ONE_INSIDE and (of.signs.stretch or 0.0) >= STRETCHED
     is_free = (of.cores or 0) > of.processes and _idle_cpu(of.records[-1]) >= LEAST_IDLE
     return OneAtATime(of.cores or 0) if computes and waits and is_free else None
+
+
+def _waiting_share(of: Figures) -> float:
+    """Return the share of the threads or tasks of requests that wait at a line of the user."""
+    who = next((record.who for record in reversed(of.records) if record.who), None)
+    waits = (AWAITS, RETRIES, WAITING_THREADS)
+    return math.fsum(e.share for e in (who.lines if who else ()) if e.doing in waits)
 
 
 def _find_backlog(of: Figures) -> Backlog | None:
@@ -437,7 +449,8 @@ def _describe_unknown(cause: Cause, users: int) -> str:
     if isinstance(one := cause.facts, OneAtATime):
         return (
             f"requests compute one at a time, on one of {one.cores} cores, although the GIL is "
-            f"free for more than half of the time: they wait for a lock: {longer}"
+            "free for more than half of the time: they wait for a lock, or for the only thread or "
+            f"process that computes for them: {longer}"
         )
     few = cause.limit == 1
     what = "a lock, or a pool of 1" if few else f"a pool of about {cause.limit} connections"
@@ -545,8 +558,8 @@ def _remedy_of_unknown(cause: Cause) -> str:
         return "let it serve more at once, or use it for less of a request"
     if isinstance(cause.facts, OneAtATime):
         return (
-            "an object of a C library, such as a parser or a connection, has a lock of its own: "
-            "use one for each thread; hold your own locks for less of a request"
+            "an object of a C library, such as a parser or a connection, has a lock or a thread of "
+            "its own: use several of them; hold your own locks for less of a request"
         )
     if cause.line is not None and cause.line.waits_for in LOCK_REMEDIES:
         return LOCK_REMEDIES[cause.line.waits_for]
@@ -563,7 +576,8 @@ def _remedy_waits_elsewhere(cause: Cause) -> str:
         return "start more consumers, or do their work in the request itself"
     if not isinstance(cause.facts, PoolUse):
         return _remedy_of_unknown(cause)
-    return REMEDIES.get(cause.facts.name, "enlarge that pool (each process has its own)")
+    known = REMEDIES.get(cause.facts.kind, "enlarge that pool (each process has its own)")
+    return REMEDIES.get(cause.facts.name, known)
 
 
 def _waiting(cause: Cause) -> str:

@@ -294,6 +294,25 @@ def test_a_connection_of_httpx_that_is_kept_for_the_next_request_is_not_in_use(
         server.server_close()
 
 
+def test_the_thread_of_a_connection_of_aiosqlite_is_a_pool_of_one(module: ModuleType) -> None:
+    aiosqlite = pytest.importorskip("aiosqlite", reason=lacks("aiosqlite"))
+    ends = threading.Event()
+
+    async def main() -> list[dict[str, Any]]:
+        async with aiosqlite.connect(":memory:") as connection:
+            module.orders = connection  # type: ignore[attr-defined]
+            waiting = [asyncio.create_task(connection._execute(ends.wait, 10)) for _ in range(4)]
+            while connection._tx.qsize() < 3:
+                await asyncio.sleep(0.01)
+            found = sample()
+            ends.set()
+            await asyncio.gather(*waiting)
+        return found
+
+    [pool] = asyncio.run(main())
+    assert (pool["kind"], pool["limit"], pool["waiting"]) == ("aiosqlite.Connection", 1, 3)
+
+
 class KeepAlive(BaseHTTPRequestHandler):
     """Answers and keeps the connection."""
 

@@ -59,6 +59,20 @@ def test_a_window_of_few_cycles_does_not_show_that_a_process_limits_itself() -> 
         assert (found.of[LOOPS].serial_s is not None) is is_limit
 
 
+def test_threads_that_hinder_each_other_do_not_count_as_the_cost_of_a_request() -> None:
+    busy = {"rate": 33.0, "completed": 330, "cpu_ms_per_request": 53.0, "alone_s": 0.012}
+    one = changed(record(0, WINDOW), **busy)
+    one = replace(one, tasks=replace(one.tasks, alone_cpu_s=0.011))
+    found = costs.estimate_from_record(one, 64).of[THREADS]
+    assert 0.011 < found.cpu_s < 0.013
+    assert found.serial_s == 0.012
+    for other in (
+        changed(one, alone_s=0.04),
+        replace(one, tasks=replace(one.tasks, alone_cpu_s=None)),
+    ):
+        assert costs.estimate_from_record(other, 64).of[THREADS].cpu_s >= 0.053
+
+
 def advised(*records: Record) -> Application:
     """Return an application whose one process had no cause, in the set-up of these records."""
     found = costs.estimate_from_record(record(0, WINDOW), 4)

@@ -260,6 +260,11 @@ def _read_aiohttp(connector: Any) -> Use:
     return limit, used, waiting
 
 
+def _read_aiosqlite(connection: Any) -> Use:
+    waiting = connection._tx.qsize()  # its thread takes a call from there before it runs it
+    return 1, min(1, waiting), waiting
+
+
 def _read_tornado(client: Any) -> Use:
     return client.max_clients, len(client.active), len(client.queue)
 
@@ -291,6 +296,7 @@ READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Use]]] = {
     ("psycopg_pool.base", "BasePool"): ("pool of psycopg", _read_psycopg),
     ("asyncpg.pool", "Pool"): ("pool of asyncpg", _read_asyncpg),
     ("aiohttp.connector", "BaseConnector"): ("connector of aiohttp", _read_aiohttp),
+    ("aiosqlite.core", "Connection"): ("aiosqlite.Connection", _read_aiosqlite),
     TORNADO: ("client of Tornado", _read_tornado),
 }
 _readers: dict[type, tuple[str, Callable[[Any], Use]] | None] = {}

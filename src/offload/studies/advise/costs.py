@@ -133,12 +133,16 @@ def estimate_from_record(record: Record, threads: int | None) -> Costs:
     """Return the costs of a request to an application, from one process of a server under load.
 
     `threads` are those of the process; None: an event loop. The costs of other servers are assumed
-    to be the same.
+    to be the same. If threads carry less than requests one after another, they hinder each other:
+    then the costs are those of a single request.
     """
     rate, completed = record.result.rate or 1.0, record.result.completed or 1
     server_s = (record.resources.cpu_ms_per_request or 0.0) / 1000
+    alone_s, alone_cpu_s = record.baseline.alone_s or 1 / rate, record.tasks.alone_cpu_s
+    hinders = threads is not None and alone_cpu_s is not None and rate * alone_s < 1
+    if hinders and alone_cpu_s is not None:
+        server_s = min(server_s, alone_cpu_s + OVERHEAD_S[THREADS][0])
     cpu_s = max(LEAST_S, server_s + (record.load.cpu_s or 0.0) / completed)
-    alone_s = record.baseline.alone_s or 1 / rate
     blocked_s = record.tasks.alone_blocked_s
     slot_s = alone_s if blocked_s is None else blocked_s + server_s
     # In a window of few cycles those that end in it are fewer than users allow.
@@ -146,7 +150,8 @@ def estimate_from_record(record: Record, threads: int | None) -> Costs:
     shared = [resource_limits.cpu_capacity() / cpu_s, users / alone_s]
     if threads is not None:
         shared.append(threads / max(slot_s, LEAST_S))
-    serial_s = 1 / rate if rate < OWN_LIMIT * min(shared) else None
+    one_s = min(alone_s, 1 / rate) if hinders else 1 / rate
+    serial_s = one_s if rate < OWN_LIMIT * min(shared) else None
     found = Cost(cpu_s, serial_s, max(slot_s if threads is not None else alone_s, LEAST_S))
     return Costs(
         dict.fromkeys(OVERHEAD_S, found),

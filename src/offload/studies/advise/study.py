@@ -250,16 +250,19 @@ def _failed(record: Record) -> RunError:
     """Return what was seen in a load that failed, with its causes and what to do."""
     problem = record.problem
     if problem is not None:
-        remedy = problem.remedy or _fix_or_limit(record)
-        return _explained(problem.message, _last_error([record]), remedy, [record])
+        # The message of a single request that failed has its exception.
+        error = "" if problem.kind == FAILED_REQUEST else _last_error([record])
+        return _explained(problem.message, error, _remedy_of(record), [record])
     failed, done = record.result.failures or 0, record.result.completed or 0
     what = f"{failed} of {failed + done} requests failed under {record.case.users} users"
     what += f" ({load_phase.failures_text(record.result)})"
-    return _explained(what, _last_error([record]), _fix_or_limit(record), [record])
+    return _explained(what, _last_error([record]), _remedy_of(record), [record])
 
 
-def _fix_or_limit(record: Record) -> str:
-    return failures.remedy_of_error(record.application.failing.error) or FIX_OR_LIMIT
+def _remedy_of(record: Record) -> str:
+    """Return what to do about the exception of a load that failed, or else about its problem."""
+    known = failures.remedy_of_error(record.application.failing.error)
+    return known or (record.problem and record.problem.remedy) or FIX_OR_LIMIT
 
 
 def _last_error(records: Sequence[Record]) -> str:
