@@ -172,7 +172,8 @@ def find_stuck_threads(of: Figures) -> Cause | None:
             is_full = load_fails(record) and pool.stuck >= max(1.0, STUCK * pool.threads)
             is_full = is_full and not pool.is_own
             several = max(2.0, SEVERAL_STUCK * pool.threads)
-            outlived = pool.outlived if pool.is_own or _fails(record) else 0
+            is_at_work = pool.is_own and not pool.in_library
+            outlived = pool.outlived if is_at_work or _fails(record) else 0
             has_outlived = outlived >= (several if pool.is_own else 1.0)
             inside = _count_inside(of)
             is_waited_for = 0 < pool.queued <= QUEUED * inside or pool.awaited > AWAITED * inside
@@ -334,7 +335,7 @@ def _find_moment(record: Record, one: ProcessFailures) -> FailingSince | None:
     failing = record.application.failing
     if load_fails(record) and _fails_since_a_moment(one):
         return FailingSince(one, 1.0, one.failing_s, failing.error)
-    is_late = failing.worked_before or _starts_to_fail(one)
+    is_late = failing.worked_before or record.baseline.fails_after or _starts_to_fail(one)
     if not is_late or one.failed < ENOUGH:
         return None
     share = one.failing_share or one.failed / one.requests
@@ -376,12 +377,21 @@ def find_no_progress(of: Figures) -> Cause | None:
     for record in reversed((*of.records, *of.failed)):
         stall, problem = record.application.failing.stall, record.problem
         is_over = problem is not None and problem.kind in (STALLED, FAILED_REQUEST)
-        fails = load_fails(record) and record.result.failed.get("5xx")
-        gives_up = problem is None and fails and record.application.failing.error is None
+        gives_up = problem is None and load_fails(record) and _give_up(record)
         if stall is None or not stall.places or not (is_over or gives_up):
             continue
         return Cause(NO_PROGRESS, float(stall.places[0].count), line=_line(stall.places[0], 1.0))
     return None
+
+
+def _give_up(record: Record) -> bool:
+    """Whether requests fail without an exception, after a longer time than others take."""
+    failing = record.application.failing
+    times = [(e.failed_s, e.succeeded_s or 0.0) for e in failing.processes if e.failed_s]
+    if not record.result.failed.get("5xx") or failing.error is not None:
+        return False
+    alone_s = record.baseline.alone_s or 0.0
+    return any(failed_s >= LONGER * max(alone_s, other_s) for failed_s, other_s in times)
 
 
 @dataclass(frozen=True)
@@ -728,19 +738,7 @@ RULES = (
         find_no_progress,
         _describe_no_progress,
         "look at what that line waits for or computes, and limit it by a timeout",
-        is_symptom_of=frozenset(
-            {
-                OWN_POOL_WAIT,
-                OWN_SERVER_CALL,
-                SLOTS_KEPT,
-                STUCK_THREADS,
-                WORKER_ENDED,
-                FORK_WITH_THREADS,
-                MEMORY_LIMIT,
-                POOL_TIMEOUTS,
-                RATE_LIMIT,
-            }
-        ),
+        is_symptom_of=FAILURES | {RATE_LIMIT},
         is_failure=True,
     ),
     Rule(

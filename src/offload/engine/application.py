@@ -198,7 +198,8 @@ class StalledPool:
     """A pool of threads of one process in a load, and just after one that had failures.
 
     `name` is the variable that holds it, or "asyncio" or "anyio"; if the user started the threads
-    (`is_own`), it is the function that they run. `queued` calls waited for one of
+    (`is_own`), it is the function that they run; `in_library`: this calls a library itself, where
+    it may wait for work. `queued` calls waited for one of
     its threads. `waiting` threads waited for a call in the queue of this pool itself, and `stuck`
     ones were in the same call for `stuck_s` (their median), as far as that was observed; `outlived`
     of these calls began in the load, and no request waited for them any more. `orphaned` ones were
@@ -220,6 +221,7 @@ class StalledPool:
     place: Place | None = None
     waits_for: str | None = None
     is_own: bool = False
+    in_library: bool = False
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class Baseline:
     body, and `content` the part of it that its suite compares. With `is_stable` every response
     under load must have the same body. `idle_cores` are those that an application uses between
     requests. `alone_after_s` is the shortest response time of single requests after the load of a
-    probe, at most their CPU time.
+    probe, at most their CPU time. `fails_after`: one of these had a status of 500 or above.
     """
 
     alone_s: float | None = None
@@ -145,6 +145,7 @@ class Baseline:
     idle_cores: float | None = None
     alone_after_s: float | None = None
     first_s: float | None = None
+    fails_after: bool = False
 
     @property
     def prepares_s(self) -> float:

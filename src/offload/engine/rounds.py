@@ -175,15 +175,15 @@ class ReadyServer:
             server.stop(running, server.SHORT_DRAIN)
             running.left = False  # its calls were given up, it did not forget a process
 
-    def measure_alone_after(self) -> float | None:
-        """Return the shortest response time in s of single requests after a load; None if unknown.
+    def measure_alone_after(self) -> tuple[float | None, bool]:
+        """Return the shortest response time in s of single requests after a load, and if one fails.
 
-        Other programs of the machine may delay some of them. It is at most their CPU time: they may
-        wait for what the load has left behind, such as background tasks that hold threads. If
-        that still uses CPU, it is unknown.
+        The time is None if it is unknown. Other programs of the machine may delay some of them. It
+        is at most their CPU time: they may wait for what the load has left behind, such as
+        background tasks that hold threads. If that still uses CPU, it is unknown.
         """
         if not _wait_until_idle(self.started.running, self.before, workload.LATER_S):
-            return None
+            return None, False
         try:
             tree = ProcessTree(self.started.running.process.pid)
             before_s = tree.cpu_s()
@@ -191,11 +191,13 @@ class ReadyServer:
                 self.url, REQUESTS_AFTER, self.started.request, timeout_s=workload.LATER_S
             )
             after_s = tree.cpu_s()
+        except workload.BadStatus as error:
+            return None, error.status >= workload.SERVER_ERROR
         except UserError:  # such as one that the load has exhausted
-            return None
+            return None, False
         if before_s is None or after_s is None:
-            return None
-        return round(min(*found.each_s, (after_s - before_s) / (len(found.each_s) + 1)), 6)
+            return None, False
+        return round(min(*found.each_s, (after_s - before_s) / (len(found.each_s) + 1)), 6), False
 
     def sample_stacks(self) -> tuple[Who, Figures | None]:
         """Sample the stacks of the server under the requests of its case; see who.sample_server."""
@@ -488,8 +490,9 @@ class Phases:
 
 def _with_alone_after(record: Record, member: ReadyServer) -> Record:
     """Add the time of single requests after the load, and what malloc keeps free then."""
-    alone_after_s = member.measure_alone_after()
-    record = replace(record, baseline=replace(record.baseline, alone_after_s=alone_after_s))
+    alone_after_s, fails = member.measure_alone_after()
+    baseline = replace(record.baseline, alone_after_s=alone_after_s, fails_after=fails)
+    record = replace(record, baseline=baseline)
     if alone_after_s is None:  # it is not idle
         return record
     own = record.application

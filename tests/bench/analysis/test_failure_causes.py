@@ -333,11 +333,39 @@ def test_without_a_known_cause_the_line_of_most_threads_is_named() -> None:
     )
     assert kinds(stalled(places=())) == []
     assert kinds(stalled(kind=LOAD)) == []  # the tool failed, not the application
-    gives_up = replace(changed(stalled(), failed={"5xx": 160}, completed=128), problem=None)
-    assert NO_PROGRESS in kinds(gives_up)
-    failing = replace(gives_up.application.failing, error="KeyError: 7 (shop.py:3)")
-    raises = replace(gives_up, application=replace(gives_up.application, failing=failing))
-    assert NO_PROGRESS not in kinds(raises)
+
+
+def test_without_a_known_cause_the_line_is_named_also_if_requests_give_up_late() -> None:
+    failed = replace(changed(stalled(), failed={"5xx": 160}, completed=128), problem=None)
+
+    def gives_up(failed_s: float | None, error: str | None = None) -> list[str]:
+        one = ProcessFailures(1, 288, 160, failed_s=failed_s, succeeded_s=0.02)
+        failing = replace(failed.application.failing, error=error, processes=(one,))
+        return kinds(replace(failed, application=replace(failed.application, failing=failing)))
+
+    assert NO_PROGRESS in gives_up(2.0)
+    assert NO_PROGRESS not in gives_up(0.025)  # they fail at once: that is not where they wait
+    assert NO_PROGRESS not in gives_up(None)
+    assert NO_PROGRESS not in gives_up(2.0, "KeyError: 7 (shop.py:3)")
+
+
+def test_requests_that_still_fail_after_the_load_fail_since_a_moment() -> None:
+    one = ProcessFailures(1, 1551, 589, failing_share=0.44, failed_s=0.003, succeeded_s=0.006)
+    own = Application("asgi", 1, failing=Failing(processes=(one,)))
+    record = changed(RECORD, application=own, failed={"5xx": 822}, completed=1298)
+    after = replace(record, baseline=replace(record.baseline, fails_after=True))
+    assert kinds(record) == [REQUESTS_FAIL]
+    [cause] = diagnosis.diagnose([after])
+    assert cause.kind == WORKER_FAILS
+    assert "44 % of the requests fail since a moment" in diagnosis.clause(cause, 64)
+
+
+def test_own_threads_that_call_a_library_are_stuck_in_it_if_requests_fail() -> None:
+    clerks = replace(POOL, threads=16, queued=0, stuck=9, stuck_s=1.0, outlived=9, is_own=True)
+    clerks = replace(clerks, name="clerk", in_library=True, waits_for="an answer")
+    works = replace(changed(stalled(pools=(clerks,)), completed=675), problem=None)
+    assert STUCK_THREADS not in kinds(works)  # they may wait there for work
+    assert kinds(changed(works, failed={"5xx": 75})) == [STUCK_THREADS]
 
 
 def waiting_for(waiting: float, **values: Any) -> Record:

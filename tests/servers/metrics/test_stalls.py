@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import queue
+import socket
 import threading
 import time
 import weakref
@@ -432,6 +433,45 @@ def test_threads_that_the_user_started_are_stuck_in_a_call_and_not_while_they_wa
             assert found["place"]["function"] == "read"
     finally:
         is_over.set()
+        for _ in own:
+            jobs.put(0)
+        for thread in own:
+            thread.join(ENDS_S)
+
+
+def test_threads_of_the_user_that_call_a_library_themselves_may_be_stuck_in_it() -> None:
+    jobs: queue.SimpleQueue[int] = queue.SimpleQueue()
+    pairs = [socket.socketpair() for _ in range(2)]
+
+    def work(here: socket.socket) -> None:
+        with here, here.makefile("rb") as replies:
+            while jobs.get():
+                replies.readline()
+
+    own = [threading.Thread(target=work, args=(here,)) for here, _ in pairs]
+    for thread in own:
+        thread.start()
+    try:
+        for number in range(1, 3):  # each has had a call before the one in which it is stuck
+            jobs.put(number)
+            jobs.put(number)
+            threading.Event().wait(0.1)
+            stalls.note()
+            for _, there in pairs:
+                there.send(b"an answer\n" * (number == 1))
+        for _ in range(stalls.FEW):
+            threading.Event().wait(0.15)
+            stalls.note()
+        [found] = [e for e in stalls.report(time.monotonic())["pools"] if e["name"] == "work"]
+        assert (found["is_own"], found["in_library"], found["waits_for"]) == (
+            True,
+            True,
+            "an answer",
+        )
+        assert (found["outlived"], found["place"]["function"]) == (2, "work")
+    finally:
+        for _, there in pairs:
+            there.close()
         for _ in own:
             jobs.put(0)
         for thread in own:

@@ -243,11 +243,20 @@ class _Stack:
         return found if found is not None and is_thread and is_users(_file(found)) else None
 
     def _call_of(self, target: FrameType) -> FrameType | None:
-        """Return the user's function that a target has called; None if that waits for work."""
+        """Return the function that a target has called, such as the user's; None if it has none.
+
+        Then it waits for work, such as that of a queue.
+        """
         if _file(self.frames[-1]).endswith(WORK_QUEUES):
             return None
         inner = self.frames[self.frames.index(target) + 1 :]
-        return next((frame for frame in inner if is_users(_file(frame))), None)
+        return next((frame for frame in inner if is_users(_file(frame))), next(iter(inner), None))
+
+    @property
+    def is_in_library(self) -> bool:
+        """Whether the target of this thread calls a library itself: it may wait for work there."""
+        target, call = self.target, self.call
+        return target is not None and call is not None and not is_users(_file(call))
 
     @property
     def place(self) -> Place | None:
@@ -342,6 +351,7 @@ class _Pool:
         self.calls = [(now - began, place) for began, place in since]
         self.waits_for = Counter(what for stack in stacks if (what := stack.waits_for) is not None)
         self.is_own = stacks[0].target is not None
+        self.in_library = any(stack.is_in_library for stack in stacks)
         old = [
             began
             for stack, (began, _) in zip(stacks, since, strict=True)
@@ -522,6 +532,7 @@ def _stuck(samples: Sequence[_Pool]) -> dict[str, Any]:
     return {
         "name": samples[-1].name,
         "is_own": samples[-1].is_own,
+        "in_library": samples[-1].in_library,
         "threads": samples[-1].threads,
         "stuck": stuck,
         "stuck_s": round(ages[len(ages) // 2], 1) if ages else None,
