@@ -166,9 +166,14 @@ def _is_unconfirmed(cause: Cause) -> bool:
 
 
 def switches(records: Sequence[Record]) -> dict[str, Switch]:
-    """Return what may remove the causes and suspicions of a case, by kind, the best one first."""
+    """Return what may remove the causes and suspicions of a case, by kind, the best one first.
+
+    A symptom of a cause that needs no measured gain is left out.
+    """
     found = figures(records)
-    known = [] if found is None else _candidates(found)
+    every = [] if found is None else _candidates(found)
+    certain = [cause for cause in every if not cause.needs_gain]
+    known = [cause for cause in every if not _is_symptom(cause, certain)]
     options = {cause.kind: _BY_KIND[cause.kind].switch(cause) for cause in known}
     return {kind: switch for kind, switch in options.items() if switch is not None}
 

@@ -474,15 +474,22 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
         )
     name = "" if pool.name is None else f"{escaped(pool.name)}, "
     share = percent(cause.value or 0.0)
+    others = f", while {_count_others(pool)} free" if pool.free_like_it else ""
     if pool.kind in LOCKS:
         lock = f"{name}{_with_article(pool.kind)}"
-        return f"requests wait for {lock}: it is held for {share} of the time"
+        return f"requests wait for {lock}: it is held for {share} of the time{others}"
     unit = UNITS.get(pool.kind)
     size = str(pool.limit) if unit is None else counted(pool.limit or 0, unit)
     what = f"{name}{_with_article(pool.kind)} of {size}"
     if cause.limit != pool.limit:
         what = f"{what} or more (about {cause.limit} requests are served at once)"
-    return f"requests wait for {what}: all are in use for {share} of the time{_waiting(cause)}"
+    used = f"all are in use for {share} of the time{_waiting(cause)}"
+    return f"requests wait for {what}: {used}{others}"
+
+
+def _count_others(pool: PoolUse) -> str:
+    count = pool.free_like_it
+    return f"{count} other{'s' if count > 1 else ''} like it {'are' if count > 1 else 'is'}"
 
 
 def _describe_pauses(cause: Cause, _: int) -> str:
@@ -568,6 +575,8 @@ def _remedy_of_unknown(cause: Cause) -> str:
 
 
 def _remedy_waits_elsewhere(cause: Cause) -> str:
+    if isinstance(cause.facts, PoolUse) and cause.facts.free_like_it:
+        return "spread the calls evenly: give each to one that is free"
     if isinstance(cause.facts, PoolUse) and cause.facts.kind in LOCKS:
         return "hold it for less of a request, or use several (each process has its own)"
     if isinstance(cause.facts, PoolUse) and cause.facts.kind == THREAD_OF_REQUEST:

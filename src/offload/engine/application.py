@@ -56,7 +56,8 @@ class PoolUse:
     names; `shares_dns`: the event loop resolves host names in it, too. `queued` is the mean number
     of items of a queue. `idle_full`, `idle_waiting` and `idle_queued` are the same means while no
     request was inside: the use by background tasks, and the consumers of a queue that wait. `left`
-    are its parts in use after the window, by no request inside; None if one may use them. The
+    are its parts in use after the window, by no request inside; None if one may use them.
+    `free_like_it` is the number of others in the same list that were never full. The
     values are those of the process with the highest `full`, or else `queued`. If only calls waited
     for the consumers of a queue, `full` is 0, and `limit` is None. Of the kind asyncio.Task,
     `queued` are unfinished tasks; it is listed only if they grow.
@@ -76,6 +77,7 @@ class PoolUse:
     queued: float | None = None
     idle_queued: float | None = None
     left: int | None = None
+    free_like_it: int = 0
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from offload.causes.execution import (
     CPU_SATURATED,
     GIL_SATURATED,
     LOOP_BLOCKED,
+    THREAD_LIMIT,
     Blocks,
 )
 from offload.causes.gains import Gain
@@ -24,6 +25,7 @@ from offload.engine.application import (
     PoolUse,
     Route,
     Steps,
+    ThreadLimit,
     Threads,
     Who,
 )
@@ -327,6 +329,30 @@ def test_threads_that_compute_one_at_a_time_beside_a_free_core_and_gil_wait_for_
         found(run_s=0.05),  # the loop is blocked
     ):
         assert WAITS_ELSEWHERE not in [each.kind for each in other]
+
+
+def test_what_would_remove_a_symptom_of_a_known_pool_is_not_measured() -> None:
+    limiter = ThreadLimit(40, 40, 19, 1.0)
+    pool = PoolUse("pool of SQLAlchemy", "shop.engine.pool", 6, 1.0, 18.0, 25.0)
+    switches = []
+    for found in ((pool,), ()):
+        made = record(*found)
+        threads = replace(made.application.threads, limiter=limiter)
+        made = replace(made, application=replace(made.application, threads=threads))
+        switches.append([*diagnosis.switches([made])])
+    assert switches == [[], [THREAD_LIMIT]]
+
+
+def test_a_full_pool_beside_free_ones_like_it_is_used_unevenly() -> None:
+    lock = PoolUse("asyncio.Lock", "shop.solvers[0].turn", 1, 1.0, 20.0, 25.0, free_like_it=3)
+    [cause] = causes(lock, rate=10.0)
+    said = diagnosis.sentence(cause, 25)
+    assert "it is held for 100 % of the time, while 3 others like it are free; spread" in said
+    assert "like it" not in diagnosis.sentence(
+        causes(replace(lock, free_like_it=0), rate=10.0)[0], 25
+    )
+    [cause] = causes(replace(POOL, free_like_it=1))
+    assert diagnosis.clause(cause, 25).endswith("while 1 other like it is free")
 
 
 def test_the_smallest_of_several_full_pools_is_the_limit() -> None:

@@ -61,6 +61,17 @@ def sample(inside: int = USERS, loop: Any = None, application: Any = None) -> li
     return found
 
 
+def test_pools_of_a_list_that_are_free_beside_a_full_one_are_counted(module: ModuleType) -> None:
+    module.gates = [threading.Semaphore(1) for _ in range(3)]  # type: ignore[attr-defined]
+    module.other = threading.Semaphore(1)  # type: ignore[attr-defined]
+    sample()  # they have never been seen to have more free parts
+    module.gates[1].acquire()
+    [found] = sample()
+    assert (found["name"], found["free_like_it"]) == ("shop.gates[1]", 2)
+    module.other.acquire()
+    assert sorted(each["free_like_it"] for each in sample()) == [0, 2]
+
+
 def test_an_executor_is_found_by_its_threads_and_named_by_its_variable(module: ModuleType) -> None:
     module.PRINTERS = ThreadPoolExecutor(2)  # type: ignore[attr-defined]
     ends = threading.Event()

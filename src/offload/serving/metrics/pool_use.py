@@ -19,7 +19,7 @@ import sys
 import threading
 from asyncio import all_tasks
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from time import monotonic
@@ -45,6 +45,7 @@ GROWTH_PER_REQUEST, LEAST_GROWTH = 2.0, 1.5  # more for each request inside, and
 DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
 TASKS_EVERY, TASKS_SHARE = 0.1, 0.002  # s between two counts of tasks, and the share of the time
 LOCK = type(threading.Lock())  # libraries have many: only those of the user count
+INDEX = re.compile(r"\[\d+\]")  # of a list, in the name of a pool
 OWN_FILE = re.compile(r"_own_(.+)_[0-9a-f]{12}")  # the module of a file: tasks/_user_module.py
 QUEUES = ("queue.Queue", "asyncio.Queue", "tornado.queues.Queue")
 TASKS = "asyncio.Task"
@@ -542,7 +543,8 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
     in the last third of the window than in the first, or were in the queue. `dns` is the share of
     its threads that resolved host names, `queued` the mean number of items of a queue. `idle_full`,
     `idle_waiting` and `idle_queued` are those of the last time in which no request was inside.
-    `left` are its parts in use now; None if a request is inside that may use them.
+    `free_like_it` is the number of other pools in the same list that were never full. `left` are
+    its parts in use now; None if a request is inside that may use them.
     """
     passed, full = _passed.between(start, end), _full.between(start, end)
     if not passed or full is None:
@@ -567,6 +569,7 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
                 "queued": _mean(queued, len(passed)),
                 **_pools[number].idle,
                 "left": _count_left(_pools[number]),
+                "free_like_it": _count_free_like(_pools[number], {int(row[1]) for row in full}),
             }
         )
     found = [each for each in found if each["kind"] != TASKS or each["grows"]]
@@ -586,6 +589,15 @@ def _waits(queue: Pool) -> bool:
     """
     idle = queue.idle["idle_queued"]
     return queue.title == TASKS or (idle is not None and idle < 1)
+
+
+def _count_free_like(pool: Pool, full: Collection[int]) -> int:
+    """Return how many others of its kind, in the same list, are none of the full ones."""
+    name = INDEX.sub("[]", pool.name or "")
+    if "[]" not in name:
+        return 0
+    alike = [n for n, each in enumerate(_pools) if INDEX.sub("[]", each.name or "") == name]
+    return sum(_pools[n].title == pool.title and n not in full for n in alike)
 
 
 def _count_left(pool: Pool) -> int | None:
