@@ -658,6 +658,7 @@ PROXY = Proxy()
         (stalls.__file__, False),
         ("/usr/lib/python3/dist-packages/flask/app.py", False),
         ("/home/me/.venv/bin/gunicorn", False),
+        ("uvloop/handles/handle.pyx", False),
         (None, False),  # of a namespace package
     ],
 )

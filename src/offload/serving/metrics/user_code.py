@@ -14,6 +14,8 @@ Place = tuple[str, str, int]  # function, file, line
 _LIBRARIES = tuple(
     f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")
 )
+# Frames of compiled modules have the path of the source when they were built.
+_CYTHON = (".pyx", ".pxi", ".pxd")
 _OURS = f"{Path(__file__).parents[2]}{os.sep}"
 _SERVERS = f"{Path(_OURS, 'servers').resolve()}{os.sep}"
 
@@ -21,6 +23,8 @@ _SERVERS = f"{Path(_OURS, 'servers').resolve()}{os.sep}"
 def is_users(file: str) -> bool:
     """Whether a file is neither of Python, nor an installed package, nor of this package."""
     if file.startswith(("<", _SERVERS, *_LIBRARIES)) or "-packages/" in file:
+        return False
+    if file.endswith(_CYTHON):
         return False
     is_ours = file.startswith(_OURS) and not file.startswith(f"{_OURS}tasks{os.sep}")
     return not is_ours and not file.endswith(("/bin/gunicorn", "/bin/uvicorn"))
