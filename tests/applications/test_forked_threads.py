@@ -56,7 +56,10 @@ def test_forks_of_requests_beside_threads_are_counted(
         times.append(time.monotonic())
     window = 2 * times[1] - times[2], times[2]  # its middle is between them
     found = server_reports.report_window(running.facts, running.url, *window)
-    assert found["application"]["threads"]["forks"] == forks
+    threads = found["application"]["threads"]
+    assert threads["forks"] == forks
+    at = threads["forked_at"]
+    assert (at is not None and at["file"].endswith("forked.py")) == (forks > 0)
 
 
 @pytest.mark.parametrize(("app", "threads"), [("stuck", ["keep"]), ("free", [])])

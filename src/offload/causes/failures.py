@@ -129,7 +129,7 @@ def own_pool_wait(pools: Iterable[StalledPool]) -> Cause | None:
     """Return the cause for the first of several pools that waits for itself."""
     for pool in pools:
         if pool.queued and pool.threads and pool.waiting >= STUCK * pool.threads:
-            line = _line(pool.place, 1.0)
+            line = line_at(pool.place, 1.0)
             return Cause(OWN_POOL_WAIT, pool.queued, limit=pool.threads, line=line, facts=pool)
     return None
 
@@ -184,7 +184,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
             is_stuck = is_free and (is_full or has_outlived or is_orphaned)
             if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
                 count = pool.stuck if is_full else max(outlived, pool.orphaned)
-                line = _line(pool.place, count / pool.threads)
+                line = line_at(pool.place, count / pool.threads)
                 return Cause(STUCK_THREADS, age_s, limit=pool.threads, line=line, facts=pool)
     return None
 
@@ -264,7 +264,7 @@ def _waiting_line(record: Record, of: Figures) -> HotLine | None:
     """Return where most requests of a record wait, if that is known."""
     stall = record.application.failing.stall
     if load_fails(record) and stall is not None and stall.places:
-        return _line(stall.places[0], 1.0)
+        return line_at(stall.places[0], 1.0)
     return of.waiting_line
 
 
@@ -290,7 +290,7 @@ def find_pool_timeouts(of: Figures) -> Cause | None:
             if is_full and (pool.waiting or 0.0) >= (pool.limit or 0):
                 stalled = () if own.failing.stall is None else own.failing.stall.pools
                 places = [each.place for each in stalled if each.threads == pool.limit]
-                line = _line(places[0], 1.0) if places else None
+                line = line_at(places[0], 1.0) if places else None
                 return Cause(
                     POOL_TIMEOUTS, pool.full, TAKEN, limit=pool.limit, line=line, facts=pool
                 )
@@ -380,7 +380,7 @@ def find_no_progress(of: Figures) -> Cause | None:
         gives_up = problem is None and load_fails(record) and _give_up(record)
         if stall is None or not stall.places or not (is_over or gives_up):
             continue
-        return Cause(NO_PROGRESS, float(stall.places[0].count), line=_line(stall.places[0], 1.0))
+        return Cause(NO_PROGRESS, float(stall.places[0].count), line=line_at(stall.places[0], 1.0))
     return None
 
 
@@ -462,13 +462,15 @@ def _pools(of: Figures) -> Iterator[StalledPool]:
         yield from stall.pools
 
 
-def _line(place: Place | None, share: float) -> HotLine | None:
+def line_at(place: Place | None, share: float) -> HotLine | None:
+    """Return a place as the line of a cause; None if it is unknown."""
     if place is None:
         return None
     return HotLine(place.function, place.file, place.line, share, WAITS)
 
 
-def _place(cause: Cause) -> str:
+def at_line(cause: Cause) -> str:
+    """Return the line of a cause, to stand behind a verb or a noun; empty if it is unknown."""
     line = cause.line
     if line is None:
         return ""
@@ -486,7 +488,7 @@ def _describe_import_starts(cause: Cause, _: int) -> str:
     what = f"a server on port {cause.value or 0.0:.0f}"
     if cause.module != "server":
         what = counted(cause.limit or 0, "process")
-    return f"the import of the application starts {what}{_place(cause)}, in each serving process"
+    return f"the import of the application starts {what}{at_line(cause)}, in each serving process"
 
 
 def _describe_own_pool_wait(cause: Cause, _: int) -> str:
@@ -496,13 +498,13 @@ def _describe_own_pool_wait(cause: Cause, _: int) -> str:
     if waiting < count:
         who = f"{waiting} of {count} threads"
     return (
-        f"{who} of {_pool(cause)} {waits}{_place(cause)} for calls that are still in the queue of "
+        f"{who} of {_pool(cause)} {waits}{at_line(cause)} for calls that are still in the queue of "
         f"the same pool ({counted(round(cause.value or 0), 'call')})"
     )
 
 
 def _describe_own_server_call(cause: Cause, _: int) -> str:
-    called = f"the application calls its own server{_place(cause)}"
+    called = f"the application calls its own server{at_line(cause)}"
     if cause.threshold is None:
         return f"{called}: requests wait for other requests, which find no free thread or process"
     return (
@@ -522,12 +524,12 @@ def _describe_stuck_threads(cause: Cause, _: int) -> str:
     for_s = f"for {seconds(cause.value or 0.0)} or longer"
     if _outlives_requests(cause):
         ended = "also after their requests have ended"
-        return f"{of} {threads} {whose} {runs} on{_place(cause)} {for_s}, {ended}"
+        return f"{of} {threads} {whose} {runs} on{at_line(cause)} {for_s}, {ended}"
     what = cause.facts.waits_for if isinstance(cause.facts, StalledPool) else None
     which = "one waits" if what == OWN_LOCK else "most wait"
     waits = "" if what is None else f": {which if stuck > 1 else 'it waits'} for {what}"
     verb = "is" if stuck == 1 else "are"
-    return f"{of} {threads} {whose} {verb} in one call{_place(cause)} {for_s}{waits}"
+    return f"{of} {threads} {whose} {verb} in one call{at_line(cause)} {for_s}{waits}"
 
 
 def _outlives_requests(cause: Cause) -> bool:
@@ -551,14 +553,14 @@ def _describe_slots_kept(cause: Cause, _: int) -> str:
     taken = f"all {cause.limit} of {name} are" if (cause.limit or 0) > 1 else f"{name} is"
     one = "one" if (cause.limit or 0) > 1 else "it"
     if _is_left(pool):
-        where = "" if cause.line is None else f"; calls wait for {one}{_place(cause)}"
+        where = "" if cause.line is None else f"; calls wait for {one}{at_line(cause)}"
         return (
             f"{taken} taken for {percent(cause.value or 0.0)} of the time, {pool.left} of them by "
             f"no request inside: requests do not give back what they took{where}"
         )
     return (
         f"{taken} taken for {percent(cause.value or 0.0)} of the time, while most requests inside "
-        f"wait for {one}{_place(cause)}: requests do not give back what they took, or "
+        f"wait for {one}{at_line(cause)}: requests do not give back what they took, or "
         "hold one while they wait for another"
     )
 
@@ -579,7 +581,7 @@ def _describe_pool_timeouts(cause: Cause, _: int) -> str:
     used = f"all {workers} of {name} are" if cause.limit != 1 else f"the only one of {name} is"
     return (
         f"requests fail while calls wait: {used} "
-        f"in use for {percent(cause.value or 0.0)} of the time{_place(cause)}, and "
+        f"in use for {percent(cause.value or 0.0)} of the time{at_line(cause)}, and "
         f"{pool.waiting or 0.0:.0f} calls wait for one, also such whose request has ended"
     )
 
@@ -634,7 +636,7 @@ def _describe_worker_ended(cause: Cause, _: int) -> str:
 def _describe_no_progress(cause: Cause, _: int) -> str:
     count = int(cause.value or 0)
     are = "one thread or asyncio task was" if count == 1 else f"{count} threads or tasks were"
-    return f"requests failed or did not end while {are}{_place(cause)}"
+    return f"requests failed or did not end while {are}{at_line(cause)}"
 
 
 def _describe_requests_fail(cause: Cause, _: int) -> str:

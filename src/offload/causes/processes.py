@@ -10,6 +10,8 @@ from offload.causes.failures import (
     REQUEST_FORKS,
     WORKER_ENDED,
     WORKER_FAILS,
+    at_line,
+    line_at,
 )
 from offload.causes.figures import Figures
 from offload.causes.pools import POOL_FULL, find_limiting_pool
@@ -192,14 +194,17 @@ def find_request_forks(of: Figures) -> Cause | None:
     for record in reversed((*of.records, *of.failed)):
         forks, completed = record.application.threads.forks, record.result.completed
         if forks and completed and forks >= FORKS_PER_REQUEST * completed:
-            return Cause(REQUEST_FORKS, round(forks / completed, 3), FORKS_PER_REQUEST)
+            line = line_at(record.application.threads.forked_at, 1.0)
+            value = round(forks / completed, 3)
+            return Cause(REQUEST_FORKS, value, FORKS_PER_REQUEST, line=line)
     return None
 
 
 def _describe_request_forks(cause: Cause, _: int) -> str:
     return (
-        f"requests fork their process ({cause.value or 0.0:.2g} times each) while other threads "
-        "run in it: a lock that one of them holds at that moment stays locked in the child"
+        f"requests fork their process{at_line(cause)} ({cause.value or 0.0:.2g} times each) while "
+        "other threads run in it: a lock that one of them holds at that moment stays locked in the "
+        "child"
     )
 
 
@@ -230,7 +235,8 @@ def find_fork_with_threads(of: Figures) -> Cause | None:
         known, fails = record.application.threads, record.problem or record.result.failures
         if found := known.lost or (known.beside if fails else ()):
             facts = LostThreads(found, are_children=not known.lost)
-            return Cause(FORK_WITH_THREADS, len(found), 0, facts=facts)
+            line = line_at(known.forked_at, 1.0) if facts.are_children else None
+            return Cause(FORK_WITH_THREADS, len(found), 0, line=line, facts=facts)
     return None
 
 
@@ -242,9 +248,9 @@ def _describe_fork_with_threads(cause: Cause, _: int) -> str:
     what, verb = ("a thread", "it") if len(lost) == 1 else (f"{len(lost)} threads", "they")
     if cause.facts.are_children:
         return (
-            f"the application forks processes, such as those of a pool, while {what} of it ran: "
-            f"{', '.join(names)}{more}; one of these processes waits for ever for a lock, such as "
-            f"one that {verb} held at that moment"
+            f"the application forks processes{at_line(cause)}, such as those of a pool, while "
+            f"{what} of it ran: {', '.join(names)}{more}; one of these processes waits for ever "
+            f"for a lock, such as one that {verb} held at that moment"
         )
     return (
         f"{what} of the parent ran while it forked its workers: {', '.join(names)}{more}; the "

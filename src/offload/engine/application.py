@@ -323,7 +323,8 @@ class Threads:
     that requests have started, in the process with most of them. `lost` ran in the parent of these
     processes when it forked. `beside` ran in these processes when they forked children of their
     own, if one of these waits for a lock for ever. `forks` is how often they forked beside other
-    threads: twice the number of the half of the window with fewer.
+    threads: twice the number of the half of the window with fewer; `forked_at` is the line of the
+    user that forked last.
     """
 
     limiter: ThreadLimit = ThreadLimit()
@@ -337,6 +338,7 @@ class Threads:
     lost: tuple[RunningThread, ...] = ()
     beside: tuple[RunningThread, ...] = ()
     forks: int | None = None
+    forked_at: Place | None = None
 
 
 @dataclass(frozen=True)

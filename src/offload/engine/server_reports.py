@@ -212,6 +212,7 @@ def _merge_threads(reports: Sequence[Facts]) -> Facts:
         "lost": next((r["lost_threads"] for r in reports if r["lost_threads"]), []),
         "beside": next((found for r in reports if (found := r["beside_stuck_children"])), []),
         "forks": sum(report["forks"] for report in reports),
+        "forked_at": next((found for r in reports if (found := r["forked_at"])), None),
     }
 
 

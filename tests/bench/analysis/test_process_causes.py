@@ -21,6 +21,7 @@ from offload.engine import builder
 from offload.engine.application import (
     AliveThreads,
     Application,
+    Place,
     PoolUse,
     ProcessTimes,
     RunningThread,
@@ -149,13 +150,16 @@ def test_processes_in_which_requests_take_differently_long_are_not_equally_fast(
 
 
 def test_requests_that_fork_beside_threads_are_named() -> None:
-    def forking(forks: int) -> list[str]:
+    def forking(forks: int) -> list[Cause]:
         own = record((1500, None, 2.9))
-        own = replace(own, application=replace(own.application, threads=Threads(forks=forks)))
-        return [cause.kind for cause in diagnosis.diagnose([own])]
+        threads = Threads(forks=forks, forked_at=Place("seal", "shop.py", 48, 1))
+        own = replace(own, application=replace(own.application, threads=threads))
+        return [each for each in diagnosis.diagnose([own]) if each.kind == REQUEST_FORKS]
 
-    assert REQUEST_FORKS in forking(160)
-    assert REQUEST_FORKS not in forking(140)  # such as those of a pool that is created again
+    [cause] = forking(160)
+    said = diagnosis.clause(cause, 25)
+    assert said.startswith("requests fork their process in seal (shop.py:48) (0.11 times each)")
+    assert not forking(140)  # such as those of a pool that is created again
 
 
 def test_most_windows_must_show_it() -> None:

@@ -13,9 +13,10 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
+from types import FrameType
 from typing import Any
 
-from offload.serving.metrics.user_code import is_users
+from offload.serving.metrics.user_code import Place, is_users, place_of
 
 FORKED = "multiprocessing.popen_fork"
 FUTEX, PRIVATE = ("202", "98"), 0x80  # system calls of x86-64 and AArch64; a flag of theirs
@@ -23,6 +24,7 @@ POOL = "concurrent.futures.thread"
 _forks: deque[float] = deque(maxlen=10_000)  # times at which this process forked beside threads
 _is_watched = False
 _at_first_request = 0
+_forked_at: Place | None = None  # the user's line that forked last
 _seen: list[dict[str, Any]] = []  # at the last fork; children inherit it
 _beside: list[dict[str, Any]] = []  # the user's threads at the last fork, or else those of pools
 
@@ -49,6 +51,14 @@ def forks_between(start: float, end: float) -> int:
     middle, times = (start + end) / 2, [*_forks]
     halves = ((start, middle), (middle, end))
     return 2 * min(sum(low <= each < high for each in times) for low, high in halves)
+
+
+def forked_at() -> dict[str, Any] | None:
+    """Return the user's line that forked this process last beside threads; None if none did."""
+    if _forked_at is None:
+        return None
+    function, file, line = _forked_at
+    return {"function": function, "file": file, "line": line, "count": 1}
 
 
 def lost() -> list[dict[str, Any]]:
@@ -114,8 +124,14 @@ def _note() -> None:
 
 
 def _note_fork() -> None:
+    global _forked_at
     if others := _others():
         _forks.append(monotonic())
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not is_users(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is not None:
+            _forked_at = place_of(frame.f_code, frame.f_lineno)
         _beside[:] = [
             _describe(each)
             for each in [*filter(_is_users, others)] or [*filter(_is_of_pool, others)]

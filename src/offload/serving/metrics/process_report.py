@@ -118,6 +118,7 @@ def report(
         "alive_threads": forked_threads.count_alive(),
         "beside_stuck_children": forked_threads.beside_stuck_children(),
         "forks": forked_threads.forks_between(start, end),
+        "forked_at": forked_threads.forked_at(),
         "blas": blas_threads.since(start),
         "collector": memory.collections_between(start, end),
         "malloc": memory.malloc_figures(),
