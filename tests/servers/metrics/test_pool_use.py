@@ -301,7 +301,7 @@ def test_a_connection_of_httpx_that_is_kept_for_the_next_request_is_not_in_use(
                 client._transport._pool._requests = known
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(5)
         server.server_close()
 
 
