@@ -47,6 +47,14 @@ def test_of_two_equal_servers_the_usual_one_is_chosen(rate: float) -> None:
     assert chosen(other, measured(TWO_32, 1301, 50)) == "threads 2x32"
 
 
+@pytest.mark.parametrize(
+    ("rate", "name"), [(2650, "granian_wsgi 2x4"), (3600, "gunicorn_gevent x2")]
+)
+def test_greenlets_must_carry_certainly_more_than_threads(rate: float, name: str) -> None:
+    greenlets = measured(Setup("gunicorn_gevent", LOOPS, 2), rate, 89)
+    assert chosen(greenlets, measured(Setup("granian_wsgi", THREADS, 2, 4), 2850, 85)) == name
+
+
 @pytest.mark.parametrize(("loop_rate", "name"), [(3738, "loop"), (2700, "prefork x2")])
 def test_the_loop_is_enough_for_a_coroutine_if_it_carries_90_percent(
     loop_rate: float, name: str

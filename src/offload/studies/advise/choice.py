@@ -4,9 +4,9 @@ A set-up must be safe and carry what is required. Of those that no other one dom
 have at least NEAR of the best capacity (or carry the required rate), the choice is the one with the
 least memory; where memory is the same, the one with the certainly largest capacity, then the
 shortest p99, the fewest processes, the standard library's pool, a measured capacity of NEAR of the
-best, loops before threads, the usual server, and a p99 that was measured as short, though that is
-not certain. Once response times of some of these were
-measured, the choice is one of them.
+best, loops before threads, and these before greenlets, the usual server, and a p99 that was
+measured as short, though that is not certain. Once response times of some of these were measured,
+the choice is one of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from offload.studies.advise.evidence import KINDS, LOOPS, POOL, SAME_P99, Evidence, Question, rank
+from offload.studies.advise.evidence import LOOPS, POOL, SAME_P99, Evidence, Question, usual
 
 NEAR = 0.9  # share of the best capacity that is enough, unless it is certainly missed
 LEAST_NEAR = 0.85  # share that must have been measured, however uncertain it is
@@ -122,9 +122,8 @@ def _simplicity(
     setup, ratio = each.setup, each.ratio(fastest)
     slower = each is not fastest and (ratio is None or ratio[0] < NEAR)
     own_pool = setup.kind == POOL and setup.server != "processes"
-    usual = KINDS.index(setup.kind), rank(setup.server)
     late = each.p99 is not None and each.p99.value > p99_s
-    return setup.all_processes, own_pool, slower, *usual, late, -(each.capacity or 0.0)
+    return setup.all_processes, own_pool, slower, *usual(setup), late, -(each.capacity or 0.0)
 
 
 def are_same(one: Evidence, other: Evidence) -> bool:

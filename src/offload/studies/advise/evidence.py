@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from offload.engine.intervals import Interval, geometric_mean_ratio
+from offload.registry import catalog
 from offload.registry.entries import Entry
 
 LOOPS, THREADS, POOL = "loops", "threads", "pool"  # what runs a call
@@ -103,6 +104,15 @@ class Setup:
             return f"{self.server} {self.processes}x{self.workers}"
         size = self.workers if self.kind == POOL else self.processes
         return self.server if self.kind == LOOPS and size == 1 else f"{self.server} x{size}"
+
+
+def usual(setup: Setup) -> tuple[int, int]:
+    """Return the key by which the usual one of equal set-ups is first: its kind, then its server.
+
+    Greenlets replace functions of the standard library, so that they are last.
+    """
+    is_patched = setup.kind == LOOPS and catalog.find_server(setup.server).serves == "wsgi"
+    return len(KINDS) if is_patched else KINDS.index(setup.kind), rank(setup.server)
 
 
 @dataclass(frozen=True)
