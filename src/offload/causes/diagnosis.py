@@ -111,11 +111,12 @@ def diagnose(
 ) -> list[Cause]:
     """Return the causes that limit a case; empty if they are unknown, or the case has a task.
 
-    `gains` are the measured gains of switches, by the kind of cause; `known` causes come first.
+    `gains` are the measured gains of switches, by the kind of cause. Causes that are `known` from
+    elsewhere, such as the import, come last: they limit no rate.
     """
     figured = figures(records)
     found = [] if figured is None else find(figured, gains)
-    return [*known, *(each for each in found if not known or each.kind != NOTHING)]
+    return [*(each for each in found if not known or each.kind != NOTHING), *known]
 
 
 def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:

@@ -79,8 +79,8 @@ def test_nothing_is_wrong_is_not_said_beside_failures_or_a_known_cause() -> None
     assert diagnosis.diagnose([record], known=[starts]) == [starts]
     slow = changed(record, rate=240.0)
     assert [each.kind for each in diagnosis.diagnose([slow], known=[starts])] == [
-        IMPORT_STARTS,
         *kinds(rate=240.0),
+        IMPORT_STARTS,
     ]
     assert kinds(rate=430.0) == [NOTHING]  # within 15 %
     assert kinds(rate=300.0, completed=600) == [UNEXPLAINED]

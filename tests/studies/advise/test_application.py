@@ -10,6 +10,7 @@ import pytest
 from offload.causes import diagnosis
 from offload.causes.execution import GIL_SATURATED, NEW_OBJECTS
 from offload.causes.failures import (
+    IMPORT_STARTS,
     MEMORY_LIMIT,
     REQUESTS_FAIL,
     WORKER_FAILS,
@@ -123,6 +124,9 @@ def test_a_cause_that_the_chosen_set_up_does_not_have_limits_it_no_more_but_erro
     since = Cause(WORKER_FAILS, 0.4, limit=1, facts=FailingSince(ONE, 0.4, None, None))
     failing, *_ = replace(advised(record(0, WINDOW, **limit)), causes=(since, causes[1])).why()
     assert "since a moment" in failing and over not in failing
+    starts = Cause(IMPORT_STARTS, limit=4, module="process")
+    _, also, *_ = replace(advised(record(0, WINDOW, **limit)), causes=(causes[1], starts)).why()
+    assert "in each serving process" in also and over not in also
     line = HotLine("quote", "shop.py", 7, 0.5, "blocks the loop", "route", "an httpx client")
     created = Cause(NEW_OBJECTS, 0.5, 0.2, line=line)
     creates, *_ = replace(advised(record(0, WINDOW, **limit)), causes=(created, causes[1])).why()

@@ -39,7 +39,13 @@ WARM_S, TRACE_S, TRACED_S = 1.0, 2.0, 5.0  # s of load before and in a trace, an
 TRACED_USERS = 4  # traced code is slow
 FAIL = {failures.REQUESTS_FAIL, failures.WORKER_FAILS}  # they go on in several processes
 # So do these, but they are not seen there: no stack is sampled, each process has few requests.
-GO_ON = FAIL | {execution.NEW_OBJECTS, execution.COST_GROWS, calls.RETRIES, pools.PAUSES}
+GO_ON = FAIL | {
+    failures.IMPORT_STARTS,
+    execution.NEW_OBJECTS,
+    execution.COST_GROWS,
+    calls.RETRIES,
+    pools.PAUSES,
+}
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
