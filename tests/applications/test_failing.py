@@ -10,14 +10,8 @@ import pytest
 
 from offload.causes import diagnosis
 from offload.causes.execution import COST_GROWS
-from offload.causes.failures import (
-    OWN_POOL_WAIT,
-    OWN_SERVER_CALL,
-    SLOTS_KEPT,
-    STUCK_THREADS,
-    WORKER_FAILS,
-    import_starts,
-)
+from offload.causes.failures import WORKER_FAILS, import_starts
+from offload.causes.hangs import OWN_POOL_WAIT, OWN_SERVER_CALL, SLOTS_KEPT, STUCK_THREADS
 from offload.engine import who, workload
 from offload.engine.calling_process import find_application
 from offload.engine.record import Record

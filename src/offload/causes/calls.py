@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from offload.causes import execution, pools, who
 from offload.causes.execution import BODY_PARTS, NEW_OBJECTS, THREAD_HOPS
-from offload.causes.failures import SLOTS_KEPT
 from offload.causes.figures import Figures, median
+from offload.causes.hangs import SLOTS_KEPT
 from offload.causes.rules import Cause, Rule, may_explain
 from offload.engine import hot_lines
 from offload.engine.record import Record

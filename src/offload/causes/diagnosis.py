@@ -14,6 +14,7 @@ from offload.causes import (
     ceiling,
     execution,
     failures,
+    hangs,
     machine,
     memory,
     pools,
@@ -93,6 +94,7 @@ LAST_WORDS = (
 )
 # In the order in which to fix them.
 RULES = (
+    *hangs.RULES,
     *failures.RULES,
     *machine.RULES,
     *memory.RULES,

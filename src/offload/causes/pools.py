@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from offload.causes import execution, who
 from offload.causes.execution import LOCKS, STRETCHED, THREAD_HOPS
-from offload.causes.failures import (
+from offload.causes.figures import Figures
+from offload.causes.hangs import (
     DEFAULT,
     EXECUTORS,
     OWN_POOL_WAIT,
@@ -24,7 +25,6 @@ from offload.causes.failures import (
     THREAD_POOL,
     THREADS,
 )
-from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.application import HotLine, Pauses, PoolUse
 from offload.engine.hot_lines import AWAITS, FILE_LOCK, LOG_LOCK, PROPERTY_LOCK, RETRIES

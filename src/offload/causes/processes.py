@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from offload.causes.failures import (
-    FORK_WITH_THREADS,
-    REQUEST_FORKS,
-    WORKER_ENDED,
-    WORKER_FAILS,
-    at_line,
-    line_at,
-)
+from offload.causes import who
+from offload.causes.failures import WORKER_ENDED, WORKER_FAILS
 from offload.causes.figures import Figures
+from offload.causes.hangs import FORK_WITH_THREADS, REQUEST_FORKS
 from offload.causes.pools import POOL_FULL, find_limiting_pool
 from offload.causes.rules import Cause, Rule
 from offload.engine import builder
@@ -194,7 +189,7 @@ def find_request_forks(of: Figures) -> Cause | None:
     for record in reversed((*of.records, *of.failed)):
         forks, completed = record.application.threads.forks, record.result.completed
         if forks and completed and forks >= FORKS_PER_REQUEST * completed:
-            line = line_at(record.application.threads.forked_at, 1.0)
+            line = who.line_at(record.application.threads.forked_at, 1.0)
             value = round(forks / completed, 3)
             return Cause(REQUEST_FORKS, value, FORKS_PER_REQUEST, line=line)
     return None
@@ -202,9 +197,9 @@ def find_request_forks(of: Figures) -> Cause | None:
 
 def _describe_request_forks(cause: Cause, _: int) -> str:
     return (
-        f"requests fork their process{at_line(cause)} ({cause.value or 0.0:.2g} times each) while "
-        "other threads run in it: a lock that one of them holds at that moment stays locked in the "
-        "child"
+        f"requests fork their process{who.at(cause.line)} ({cause.value or 0.0:.2g} times each) "
+        "while other threads run in it: a lock that one of them holds at that moment stays locked "
+        "in the child"
     )
 
 
@@ -235,7 +230,7 @@ def find_fork_with_threads(of: Figures) -> Cause | None:
         known, fails = record.application.threads, record.problem or record.result.failures
         if found := known.lost or (known.beside if fails else ()):
             facts = LostThreads(found, are_children=not known.lost)
-            line = line_at(known.forked_at, 1.0) if facts.are_children else None
+            line = who.line_at(known.forked_at, 1.0) if facts.are_children else None
             return Cause(FORK_WITH_THREADS, len(found), 0, line=line, facts=facts)
     return None
 
@@ -248,7 +243,7 @@ def _describe_fork_with_threads(cause: Cause, _: int) -> str:
     what, verb = ("a thread", "it") if len(lost) == 1 else (f"{len(lost)} threads", "they")
     if cause.facts.are_children:
         return (
-            f"the application forks processes{at_line(cause)}, such as those of a pool, while "
+            f"the application forks processes{who.at(cause.line)}, such as those of a pool, while "
             f"{what} of it ran: {', '.join(names)}{more}; one of these processes waits for ever "
             f"for a lock, such as one that {verb} held at that moment"
         )

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from offload.engine.application import HotLine, Who
+from offload.engine.application import HotLine, Place, Who
+from offload.engine.hot_lines import WAITS
 from offload.errors import escaped
 from offload.units import percent
 
@@ -52,6 +53,22 @@ def place(line: HotLine) -> str:
     """Return a line, and what its function is for the application."""
     context = "" if line.context in (None, "task") else f", {line.context}"
     return escaped(f"{line.function} ({line.file}:{line.line}{context})")
+
+
+def at(line: HotLine | None) -> str:
+    """Return where a line is, to stand behind a verb or a noun; empty if it is unknown."""
+    if line is None:
+        return ""
+    place = f"{line.file}:{line.line}"
+    is_module = line.function == "<module>"
+    return escaped(f" at {place}" if is_module else f" in {line.function} ({place})")
+
+
+def line_at(place: Place | None, share: float) -> HotLine | None:
+    """Return a place, at which a share of the threads or tasks wait, as a line; None for none."""
+    if place is None:
+        return None
+    return HotLine(place.function, place.file, place.line, share, WAITS)
 
 
 def capitalized(text: str, line: HotLine | None = None) -> str:

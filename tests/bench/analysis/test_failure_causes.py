@@ -9,23 +9,25 @@ import pytest
 
 from offload.causes import diagnosis
 from offload.causes.failures import (
-    FORK_WITH_THREADS,
     IMPORT_STARTS,
-    LOCK,
     MEMORY_LIMIT,
     NO_PROGRESS,
-    OWN_LOCK,
-    OWN_POOL_WAIT,
-    OWN_SERVER_CALL,
-    POOL_TIMEOUTS,
     REQUESTS_FAIL,
-    SLOTS_KEPT,
-    STUCK_THREADS,
-    WAIT_REMEDIES,
     WORKER_ENDED,
     WORKER_FAILS,
     FailedRequests,
     import_starts,
+)
+from offload.causes.hangs import (
+    FORK_WITH_THREADS,
+    LOCK,
+    OWN_LOCK,
+    OWN_POOL_WAIT,
+    OWN_SERVER_CALL,
+    POOL_TIMEOUTS,
+    SLOTS_KEPT,
+    STUCK_THREADS,
+    WAIT_REMEDIES,
 )
 from offload.causes.processes import REQUEST_FORKS
 from offload.engine.application import (

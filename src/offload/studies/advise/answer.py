@@ -10,7 +10,7 @@ from typing import Any
 
 from offload import resource_limits
 from offload.causes import who
-from offload.causes.failures import FORK_WITH_THREADS
+from offload.causes.hangs import FORK_WITH_THREADS
 from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot
 from offload.engine.application import HotLine
 from offload.engine.intervals import Interval

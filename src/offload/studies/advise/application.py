@@ -15,8 +15,8 @@ from typing import Any
 from offload import loads
 from offload.causes import calls, diagnosis, execution, failures, pools, victims
 from offload.causes import who as who_in_words
-from offload.causes.failures import FORK_WITH_THREADS
 from offload.causes.gains import Gain
+from offload.causes.hangs import FORK_WITH_THREADS
 from offload.causes.memory import PRELOAD_LOST
 from offload.causes.rules import Cause
 from offload.engine import builder, server, server_reports, workload

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from offload import resource_limits
-from offload.causes import diagnosis, failures, who
+from offload.causes import diagnosis, hangs, who
 from offload.engine import calling_process
 from offload.engine.application import HotLine, Stall
 from offload.engine.calling_process import CallingProcess, CallTimeout
@@ -409,7 +409,7 @@ def request(
 
 def _own_pool_wait(found: Mapping[str, Any]) -> RunError:
     """Return the error for calls that wait for others in the queue of the same pool."""
-    cause = failures.own_pool_wait(dataclass_from(Stall, found).pools)
+    cause = hangs.own_pool_wait(dataclass_from(Stall, found).pools)
     assert cause is not None
     return RunError(f"calls do not end: {diagnosis.clause(cause, 1)}", diagnosis.remedy(cause))
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import files
-from offload.causes import diagnosis, failures, who
+from offload.causes import diagnosis, failures, hangs, who
 from offload.engine import host, journal, load_phase, rounds
 from offload.engine.application import HotLine, Started
 from offload.engine.figures import LONG_OTHERS, find_disturbance
@@ -243,7 +243,7 @@ def _has_known_failure(record: Record) -> bool:
 
 
 def _fails(record: Record) -> bool:
-    return record.result.failed_share > failures.LOAD_FAILS
+    return record.result.failed_share > hangs.LOAD_FAILS
 
 
 def _failed(record: Record) -> RunError:

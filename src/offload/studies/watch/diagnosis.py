@@ -24,8 +24,9 @@ from offload.causes.execution import (
     SATURATED,
     THREAD_LIMIT,
 )
-from offload.causes.failures import DEFAULT, MEMORY_LIMIT
+from offload.causes.failures import MEMORY_LIMIT
 from offload.causes.figures import Figures
+from offload.causes.hangs import DEFAULT
 from offload.causes.pools import DEFAULT_EXECUTOR
 from offload.causes.processes import FREE, FULL, IDLE, SLOWER, UNEVEN_PROCESSES
 from offload.causes.rules import Cause
